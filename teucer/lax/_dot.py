@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 import numpy as np
 
@@ -39,6 +39,13 @@ if TYPE_CHECKING:
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
+
+    class DotGeneralParams(TypedDict):
+        dimension_numbers: DotDimensionNumbers
+        precision: object
+        preferred_element_type: DTypeLike | None
+        out_sharding: Partition | None
+
 
 __all__ = ["DotDimensionNumbers", "batch_matmul", "dot", "dot_general", "dot_general_p"]
 
@@ -213,7 +220,8 @@ class DotGeneral(Primitive):
         weak = lhs.weak_type and rhs.weak_type and preferred_element_type is None
         return (ShapedArray(shape, dtype, weak, sharding=typed(out_sharding, len(shape))),)
 
-    def shard(self, lhs: Aval, rhs: Aval, *, dimension_numbers: Any, **params: object) -> Any:
+    def shard(self, lhs: Aval, rhs: Aval, **params: Unpack[DotGeneralParams]) -> Any:
+        dimension_numbers = params["dimension_numbers"]
         (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
         shared = dict(zip((*rhs_contract, *rhs_batch), (*lhs_contract, *lhs_batch), strict=True))
         right = tuple(shared.get(i, ("rhs", i)) for i in range(rhs.ndim))
@@ -249,7 +257,12 @@ class DotGeneral(Primitive):
         )
         return (hlo.convert(ctx, out, aval.dtype),)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
+    def jvp(
+        self,
+        primals: Sequence[Array],
+        tangents: Sequence[object],
+        **params: Unpack[DotGeneralParams],
+    ) -> Any:
         return bilinear_jvp(self, primals, tangents, params)
 
     def transpose(
@@ -361,16 +374,14 @@ class DotGeneral(Primitive):
         args: Sequence[object],
         avals: Sequence[Aval],
         outs: Sequence[Array],
-        *,
-        dimension_numbers: Any,
-        **params: object,
+        **params: Unpack[DotGeneralParams],
     ) -> Any:
         # Both, since zero times what is behind the elements of the other may be NaN.
         xs = [
             sizes.mask(x, aval, 0, axes)
-            for x, aval, axes in zip(args, avals, dimension_numbers[0], strict=True)
+            for x, aval, axes in zip(args, avals, params["dimension_numbers"][0], strict=True)
         ]
-        return self.call(*xs, dimension_numbers=dimension_numbers, **params)
+        return self.call(*xs, **params)
 
 
 def _unlike(lhs: Aval, rhs: Aval, lhs_batch: Sequence[int], rhs_batch: Sequence[int]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 import numpy as np
 
@@ -38,6 +38,12 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
     from teucer._xla.pytree import PyTreeDef
+
+    class ReduceParams(TypedDict):
+        computation: Callable[..., object]
+        jaxpr: ClosedJaxpr
+        dimensions: Sequence[int]
+
 
 __all__ = [
     "reduce",
@@ -219,17 +225,11 @@ class Reduce(Primitive):
         shape = tuple(d for i, d in enumerate(xs[0].shape) if i not in dimensions)
         return tuple(ShapedArray(shape, x.dtype, x.weak_type) for x in xs)
 
-    def shard(self, *operands: ShapedArray, dimensions: Sequence[int], **params: object) -> Any:
-        return Labels([every(x) for x in operands], [kept(operands[0], dimensions)])
+    def shard(self, *operands: ShapedArray, **params: Unpack[ReduceParams]) -> Any:
+        return Labels([every(x) for x in operands], [kept(operands[0], params["dimensions"])])
 
-    def lower(
-        self,
-        ctx: Context,
-        *values: Value,
-        computation: Callable[..., object],
-        jaxpr: ClosedJaxpr,
-        dimensions: Sequence[int],
-    ) -> Any:
+    def lower(self, ctx: Context, *values: Value, **params: Unpack[ReduceParams]) -> Any:
+        jaxpr, dimensions = params["jaxpr"], params["dimensions"]
         n = len(values) // 2
         op = extreme_of(jaxpr)
         if op is not None and values[0].dtype.kind != "c":
@@ -243,41 +243,31 @@ class Reduce(Primitive):
         return hlo.reduce(ctx, xs, values[n:], dimensions, lambda *ab: ctx.inline(jaxpr, *ab))
 
     def jvp(
-        self,
-        primals: Sequence[Array],
-        tangents: Sequence[object],
-        *,
-        jaxpr: ClosedJaxpr,
-        dimensions: Sequence[int],
-        **params: object,
+        self, primals: Sequence[Array], tangents: Sequence[object], **params: Unpack[ReduceParams]
     ) -> Any:
-        outs = self.call(*primals, jaxpr=jaxpr, dimensions=dimensions, **params)
-        _, moved = jvp_flat(lambda *zs: _reduce_by_halves(jaxpr, zs, dimensions), primals, tangents)
+        outs = self.call(*primals, **params)
+        _, moved = jvp_flat(
+            lambda *zs: _reduce_by_halves(params["jaxpr"], zs, params["dimensions"]),
+            primals,
+            tangents,
+        )
         return outs, tuple(moved)
 
     def batch(
-        self,
-        axis: Axis,
-        args: Sequence[Array],
-        dims: Dims,
-        *,
-        jaxpr: ClosedJaxpr,
-        dimensions: Sequence[int],
-        **params: object,
+        self, axis: Axis, args: Sequence[Array], dims: Dims, **params: Unpack[ReduceParams]
     ) -> Any:
+        dimensions = params["dimensions"]
         n = len(args) // 2
         if any(d is not None for d in dims[n:]):
             outs, out_dims = batch_flat(
-                lambda *zs: _reduce_by_halves(jaxpr, zs, dimensions), axis, args, dims
+                lambda *zs: _reduce_by_halves(params["jaxpr"], zs, dimensions), axis, args, dims
             )
             return tuple(outs), tuple(out_dims)
         at = next(d for d in dims if d is not None)
         xs = [
             array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args[:n], dims[:n], strict=True)
         ]
-        reduced = self.call(
-            *xs, *args[n:], jaxpr=jaxpr, dimensions=bumped(dimensions, at), **params
-        )
+        reduced = self.call(*xs, *args[n:], **{**params, "dimensions": bumped(dimensions, at)})
         return reduced, (at - sum(d < at for d in dimensions),) * n
 
     @dialects.padded.rule
@@ -287,23 +277,18 @@ class Reduce(Primitive):
         args: Sequence[Array],
         avals: Sequence[Aval],
         outs: Sequence[Array],
-        *,
-        jaxpr: ClosedJaxpr,
-        dimensions: Sequence[int],
-        **params: object,
+        **params: Unpack[ReduceParams],
     ) -> Any:
         n = len(args) // 2
-        inside = sizes.inside(avals[0].shape, dimensions)
+        inside = sizes.inside(avals[0].shape, params["dimensions"])
         if inside is None:
-            return self.call(*args, jaxpr=jaxpr, dimensions=dimensions, **params)
+            return self.call(*args, **params)
         return self.call(
             *args[:n],
             inside,
             *args[n:],
             np.bool_(True),
-            jaxpr=guarded(jaxpr),
-            dimensions=dimensions,
-            **params,
+            **{**params, "jaxpr": guarded(params["jaxpr"])},
         )[:n]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 import numpy as np
 
@@ -38,6 +38,13 @@ if TYPE_CHECKING:
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
+
+    class SliceParams(TypedDict):
+        start_indices: Sequence[int]
+        limit_indices: Sequence[int]
+        strides: Sequence[int]
+        alike: int | None
+
 
 __all__ = ["index_in_dim", "pad", "pad_p", "slice", "slice_in_dim", "slice_p"]
 
@@ -81,7 +88,7 @@ class Slice(Linear):
         )
         return (ShapedArray(shape, x.dtype, x.weak_type),)
 
-    def shard(self, x: ShapedArray, **params: Any) -> Any:
+    def shard(self, x: ShapedArray, **params: Unpack[SliceParams]) -> Any:
         (out,) = self.types(x, **params)
         return of_window(partition.aligned(self, x), out.shape)._replace(doing="slicing")
 
@@ -106,21 +113,16 @@ class Slice(Linear):
         )
 
     def transpose(
-        self,
-        cts: Sequence[Array],
-        x: Array | Undefined,
-        *,
-        start_indices: Array,
-        limit_indices: Any,
-        strides: Sequence[int],
+        self, cts: Sequence[Array], x: Array | Undefined, **params: Unpack[SliceParams]
     ) -> Any:
+        start_indices = params["start_indices"]
         (ct,) = cts
         config = []
         for n, m, start, stride in zip(
             x.aval.shape,
             np.shape(ct),
             start_indices,
-            strides or (1,) * len(start_indices),
+            params["strides"] or (1,) * len(start_indices),
             strict=True,
         ):
             config.append((start, n - start - dilated(m, stride), stride - 1))
@@ -129,21 +131,22 @@ class Slice(Linear):
         )
 
     def batch(
-        self,
-        axis: Axis,
-        args: Sequence[Array],
-        dims: Dims,
-        *,
-        start_indices: Sequence[int],
-        limit_indices: Sequence[int],
-        strides: Sequence[int],
+        self, axis: Axis, args: Sequence[Array], dims: Dims, **params: Unpack[SliceParams]
     ) -> Any:
+        start_indices, limit_indices, strides = (
+            params["start_indices"],
+            params["limit_indices"],
+            params["strides"],
+        )
         (dim,) = dims
         outs = self.call(
             *args,
-            start_indices=(*start_indices[:dim], 0, *start_indices[dim:]),
-            limit_indices=(*limit_indices[:dim], axis.size, *limit_indices[dim:]),
-            strides=None if strides is None else (*strides[:dim], 1, *strides[dim:]),
+            **{
+                **params,
+                "start_indices": (*start_indices[:dim], 0, *start_indices[dim:]),
+                "limit_indices": (*limit_indices[:dim], axis.size, *limit_indices[dim:]),
+                "strides": None if strides is None else (*strides[:dim], 1, *strides[dim:]),
+            },
         )
         return outs, dims
 
@@ -171,12 +174,10 @@ class Slice(Linear):
         args: Sequence[object],
         avals: Sequence[ShapedArray],
         outs: Sequence[ShapedArray],
-        *,
-        start_indices: Sequence[object],
-        limit_indices: Sequence[int],
-        strides: Sequence[int],
+        **params: Unpack[SliceParams],
     ) -> Any:
-        steps = strides or (1,) * len(start_indices)
+        start_indices = params["start_indices"]
+        steps = params["strides"] or (1,) * len(start_indices)
         if not is_constant(steps):
             sizes.refuse("a step is dynamic")
         shape = sizes.bounded(outs[0].shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final, overload
 
 import numpy as np
 
@@ -30,10 +30,24 @@ from teucer.lax._structure import canonical_axis, full
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import ArrayLike, Aval, Dims, Size
+    from teucer._core.typing import ArrayLike, Aval, Dims
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
+
+    class SortParams(TypedDict):
+        dimension: int
+        is_stable: bool
+        num_keys: int
+
+    class ApproxTopKParams(TypedDict):
+        k: int
+        reduction_dimension: int
+        recall_target: float
+        aggregate_to_topk: bool
+        is_max_k: bool
+        reduction_input_size_override: int
+
 
 __all__ = [
     "approx_max_k",
@@ -106,17 +120,16 @@ class Sort(Primitive):
                 )
         return xs
 
-    def shard(self, *xs: ShapedArray, dimension: int, **params: object) -> Any:
-        labels = whole(xs[0], (dimension,))
+    def shard(self, *xs: ShapedArray, **params: Unpack[SortParams]) -> Any:
+        labels = whole(xs[0], (params["dimension"],))
         return Labels(
             [labels] * len(xs),
             [labels],
             whole="Arguments to sort must be unsharded over the sorting dimension",
         )
 
-    def lower(
-        self, ctx: Context, *xs: Value, dimension: int, is_stable: bool, num_keys: int
-    ) -> Any:
+    def lower(self, ctx: Context, *xs: Value, **params: Unpack[SortParams]) -> Any:
+        dimension = params["dimension"]
         if len(xs) == 1 and ctx.target.sorts_integers and xs[0].dtype.name in _AS_INTEGERS:
             return (_sort_as_integers(ctx, xs[0], dimension),)
         avals = [x.aval for x in xs]
@@ -127,7 +140,7 @@ class Sort(Primitive):
         def before(*pairs: Any) -> Any:
             keys = [
                 part
-                for i in range(num_keys)
+                for i in range(params["num_keys"])
                 for part in _parts(ctx, pairs[2 * i], pairs[2 * i + 1], avals[i].dtype)
             ]
             found: Any = None
@@ -141,7 +154,7 @@ class Sort(Primitive):
                 found = less
             return (found,)
 
-        found = rare_hlo.sort(ctx, xs, dimension, is_stable, before)
+        found = rare_hlo.sort(ctx, xs, dimension, params["is_stable"], before)
         return tuple(
             [
                 y if y.dtype == aval.dtype else hlo.bitcast_convert(ctx, y, aval.strengthen())
@@ -153,20 +166,22 @@ class Sort(Primitive):
         self,
         primals: Sequence[Array],
         tangents: Sequence[Array | Zero],
-        *,
-        dimension: int,
-        **params: object,
+        **params: Unpack[SortParams],
     ) -> Any:
+        dimension = params["dimension"]
         places = broadcasted_iota(np.int32, np.shape(primals[0]), dimension)
-        *outs, places = self.call(*primals, places, dimension=dimension, **params)
+        *outs, places = self.call(*primals, places, **params)
         return tuple(outs), _taken(tangents, [typeof(y) for y in outs], places, dimension)
 
     def batch(
-        self, axis: Axis, args: Sequence[Array], dims: Dims, *, dimension: int, **params: object
+        self, axis: Axis, args: Sequence[Array], dims: Dims, **params: Unpack[SortParams]
     ) -> Any:
+        dimension = params["dimension"]
         at = next(d for d in dims if d is not None)
         xs = [array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)]
-        return self.call(*xs, dimension=dimension + (dimension >= at), **params), (at,) * len(xs)
+        return self.call(*xs, **{**params, "dimension": dimension + (dimension >= at)}), (
+            at,
+        ) * len(xs)
 
     @dialects.padded.rule
     def padded(
@@ -175,20 +190,15 @@ class Sort(Primitive):
         args: Sequence[object],
         avals: Sequence[Aval],
         outs: Sequence[Array],
-        *,
-        dimension: int,
-        num_keys: int,
-        is_stable: bool,
+        **params: Unpack[SortParams],
     ) -> Any:
-        inside = sizes.inside(avals[0].shape, (dimension,))
+        inside = sizes.inside(avals[0].shape, (params["dimension"],))
         if inside is None:
-            return self.call(*args, dimension=dimension, num_keys=num_keys, is_stable=is_stable)
+            return self.call(*args, **params)
         behind = select(
             inside, *(_structure.full(np.shape(inside), i, np.dtype(np.int32)) for i in (0, 1))
         )
-        return self.call(
-            behind, *args, dimension=dimension, num_keys=num_keys + 1, is_stable=is_stable
-        )[1:]
+        return self.call(behind, *args, **{**params, "num_keys": params["num_keys"] + 1})[1:]
 
 
 _AS_INTEGERS = frozenset(["bfloat16", "float16", "float32", "float64"])
@@ -371,24 +381,16 @@ class ApproxTopK(Primitive):
         shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
         return (ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, np.dtype(np.int32)))
 
-    def shard(self, x: ShapedArray, *, reduction_dimension: int, **params: object) -> Any:
-        labels = whole(x, (reduction_dimension % x.ndim,))
+    def shard(self, x: ShapedArray, **params: Unpack[ApproxTopKParams]) -> Any:
+        labels = whole(x, (params["reduction_dimension"] % x.ndim,))
         return Labels([labels], [labels])
 
-    def lower(
-        self,
-        ctx: Context,
-        x: Value,
-        *,
-        reduction_dimension: int,
-        is_max_k: object,
-        **params: object,
-    ) -> Any:
-        axis = canonical_axis(reduction_dimension, len(x.shape), "approx_top_k")
+    def lower(self, ctx: Context, x: Value, **params: Unpack[ApproxTopKParams]) -> Any:
+        axis = canonical_axis(params["reduction_dimension"], len(x.shape), "approx_top_k")
         size = ctx.avals_out[0].shape[axis]
 
         def exact(x: ArrayLike) -> Any:
-            if is_max_k:
+            if params["is_max_k"]:
                 return top_k_p.call(x, k=size, axis=axis)
             places = broadcasted_iota(np.int32, np.shape(x), axis)
             both = sort_p.call(x, places, dimension=axis, is_stable=True, num_keys=1)
@@ -400,12 +402,10 @@ class ApproxTopK(Primitive):
         self,
         primals: Sequence[Array],
         tangents: Sequence[object],
-        *,
-        reduction_dimension: int,
-        **params: object,
+        **params: Unpack[ApproxTopKParams],
     ) -> Any:
-        outs = self.call(*primals, reduction_dimension=reduction_dimension, **params)
-        axis = canonical_axis(reduction_dimension, np.ndim(primals[0]), "approx_top_k")
+        outs = self.call(*primals, **params)
+        axis = canonical_axis(params["reduction_dimension"], np.ndim(primals[0]), "approx_top_k")
         return outs, (*_taken(tangents, [typeof(outs[0])], outs[1], axis), typeof(outs[1]).zero)
 
     def batch(
@@ -413,12 +413,13 @@ class ApproxTopK(Primitive):
         axis: Axis,
         args: Sequence[Array],
         dims: Sequence[int],
-        *,
-        reduction_dimension: int,
-        **params: object,
+        **params: Unpack[ApproxTopKParams],
     ) -> Any:
-        at = canonical_axis(reduction_dimension, np.ndim(args[0]) - 1, "approx_top_k")
-        return self.call(*args, reduction_dimension=at + (at >= dims[0]), **params), (*dims, *dims)
+        at = canonical_axis(params["reduction_dimension"], np.ndim(args[0]) - 1, "approx_top_k")
+        return self.call(*args, **{**params, "reduction_dimension": at + (at >= dims[0])}), (
+            *dims,
+            *dims,
+        )
 
     @dialects.padded.rule
     def padded(
@@ -427,25 +428,18 @@ class ApproxTopK(Primitive):
         args: Sequence[object],
         avals: Sequence[Aval],
         outs: Sequence[Array],
-        *,
-        k: Size,
-        reduction_dimension: int,
-        is_max_k: object,
-        **params: object,
+        **params: Unpack[ApproxTopKParams],
     ) -> Any:
         # As TopK; NaN is behind all floats that are sorted, and of NaNs the first come first.
         x = sizes.mask(
             args[0],
             avals[0],
-            -np.inf if is_max_k else np.nan,
-            (canonical_axis(reduction_dimension, avals[0].ndim),),
+            -np.inf if params["is_max_k"] else np.nan,
+            (canonical_axis(params["reduction_dimension"], avals[0].ndim),),
         )
         return self.call(
             x,
-            reduction_dimension=reduction_dimension,
-            is_max_k=is_max_k,
-            k=sizes.bounded(k),
-            **params,
+            **{**params, "k": sizes.bounded(params["k"])},
         )
 
 

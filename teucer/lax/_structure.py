@@ -9,7 +9,7 @@ import itertools
 import math
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 import numpy as np
 
@@ -47,6 +47,22 @@ if TYPE_CHECKING:
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
+
+    class BroadcastInDimParams(TypedDict):
+        shape: Sequence[Size]
+        broadcast_dimensions: Axes
+        sharding: Partition | None
+
+    class ReshapeParams(TypedDict):
+        new_sizes: Sequence[Size]
+        dimensions: Axes | None
+        sharding: Partition | None
+
+    class ConvertElementTypeParams(TypedDict):
+        new_dtype: DTypeLike
+        weak_type: bool
+        sharding: object
+
 
 __all__ = ["broadcast_in_dim_p", "reduce_sum_p", "reshape_p", "transpose_p"]
 
@@ -128,11 +144,9 @@ class BroadcastInDim(Linear):
             ShapedArray(tuple(shape), x.dtype, x.weak_type, sharding=typed(sharding, len(shape))),
         )
 
-    def shard(
-        self, x: ShapedArray, *, shape: Sequence[Size], broadcast_dimensions: Axes, **params: object
-    ) -> Any:
-        place = {d: i for i, d in enumerate(broadcast_dimensions)}
-        return Labels([every(x)], [tuple(place.get(d) for d in range(len(shape)))])
+    def shard(self, x: ShapedArray, **params: Unpack[BroadcastInDimParams]) -> Any:
+        place = {d: i for i, d in enumerate(params["broadcast_dimensions"])}
+        return Labels([every(x)], [tuple(place.get(d) for d in range(len(params["shape"])))])
 
     def lower(
         self,
@@ -326,7 +340,7 @@ class Reshape(Linear):
             return (aval.update(sharding=x.partition.with_spec(spec)),)
         return (aval,)
 
-    def shard(self, *avals: ShapedArray, **params: object) -> Any:
+    def shard(self, *avals: ShapedArray, **params: Unpack[ReshapeParams]) -> Any:
         return None
 
     def lower(
@@ -403,12 +417,10 @@ class Reshape(Linear):
         args: Arrays,
         avals: Avals,
         outs: Arrays,
-        *,
-        new_sizes: Sequence[Size],
-        **params: object,
+        **params: Unpack[ReshapeParams],
     ) -> Any:
         (x,), (aval,) = args, avals
-        a, b = aval.shape, tuple(new_sizes)
+        a, b = aval.shape, tuple(params["new_sizes"])
         first = _agreeing(a, b)
         last = _agreeing(a[first:][::-1], b[first:][::-1])
         a, b = [s[first : len(s) - last] for s in (a, b)]
@@ -531,7 +543,9 @@ class ConvertElementType(Primitive):
             return (hlo.compare(ctx, x, hlo.splat(ctx, 0, x.aval.strengthen()), "NE"),)
         return (hlo.convert(ctx, x, aval.dtype),)
 
-    def jvp(self, primals: Arrays, tangents: Tangents, **params: object) -> Any:
+    def jvp(
+        self, primals: Arrays, tangents: Tangents, **params: Unpack[ConvertElementTypeParams]
+    ) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, **params)
         if type(t) is Zero or not dtypes.issubdtype(params["new_dtype"], np.inexact):
@@ -549,14 +563,18 @@ class ConvertElementType(Primitive):
     ) -> Any:
         return self.call(*cts, new_dtype=x.aval.dtype, weak_type=x.aval.weak_type, sharding=None)
 
-    def batch(self, axis: Axis, args: Arrays, dims: Dims, **params: object) -> Any:
+    def batch(
+        self, axis: Axis, args: Arrays, dims: Dims, **params: Unpack[ConvertElementTypeParams]
+    ) -> Any:
         return self.call(*args, **params), dims
 
-    def simplify(self, known: object, x: ArrayLike, **params: object) -> Any:
+    def simplify(
+        self, known: object, x: ArrayLike, **params: Unpack[ConvertElementTypeParams]
+    ) -> Any:
         return x
 
-    def fold(self, x: Array, *, new_dtype: DTypeLike, **params: object) -> Any:
-        return convert(x, new_dtype)
+    def fold(self, x: Array, **params: Unpack[ConvertElementTypeParams]) -> Any:
+        return convert(x, params["new_dtype"])
 
     padded = dialects.through
 

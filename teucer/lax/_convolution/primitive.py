@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 import numpy as np
 
@@ -39,6 +39,19 @@ if TYPE_CHECKING:
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
+
+    class ConvGeneralDilatedParams(TypedDict):
+        window_strides: Sequence[int]
+        padding: Pads
+        lhs_dilation: Sequence[int]
+        rhs_dilation: Sequence[int]
+        dimension_numbers: Any
+        feature_group_count: int
+        batch_group_count: int
+        precision: object
+        preferred_element_type: DTypeLike | None
+        out_sharding: Partition | None
+
 
 __all__ = ["conv", "conv_general_dilated", "conv_general_dilated_p", "conv_with_general_padding"]
 
@@ -123,18 +136,10 @@ class ConvGeneralDilated(Primitive):
             ),
         )
 
-    def shard(
-        self,
-        lhs: Aval,
-        rhs: ShapedArray,
-        *,
-        dimension_numbers: Any,
-        feature_group_count: int,
-        batch_group_count: int,
-        **params: object,
-    ) -> Any:
-        plain = feature_group_count == batch_group_count == 1
-        lhs_spec, rhs_spec, out_spec = dimension_numbers
+    def shard(self, lhs: Aval, rhs: ShapedArray, **params: Unpack[ConvGeneralDilatedParams]) -> Any:
+        batch_group_count = params["batch_group_count"]
+        plain = params["feature_group_count"] == batch_group_count == 1
+        lhs_spec, rhs_spec, out_spec = params["dimension_numbers"]
         space = tuple(range(lhs.ndim - 2))
         left = dict(
             zip(
@@ -171,18 +176,33 @@ class ConvGeneralDilated(Primitive):
         (aval,) = ctx.avals_out
         return (convolution(ctx, lhs, rhs, aval, precision_text(precision), window),)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
+    def jvp(
+        self,
+        primals: Sequence[Array],
+        tangents: Sequence[object],
+        **params: Unpack[ConvGeneralDilatedParams],
+    ) -> Any:
         return bilinear_jvp(self, primals, tangents, params)
 
     def transpose(
-        self, cts: Sequence[object], lhs: object, rhs: Array | Undefined, **params: Any
+        self,
+        cts: Sequence[object],
+        lhs: object,
+        rhs: Array | Undefined,
+        **params: Unpack[ConvGeneralDilatedParams],
     ) -> Any:
         (ct,) = cts
         if type(lhs) is Undefined:
             return _transpose_lhs(ct, lhs.aval, rhs, **params), None
         return None, _transpose_rhs(ct, lhs, rhs.aval, **params)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: Any) -> Any:
+    def batch(
+        self,
+        axis: Axis,
+        args: Sequence[Array],
+        dims: Dims,
+        **params: Unpack[ConvGeneralDilatedParams],
+    ) -> Any:
         (lhs, rhs), (lhs_dim, rhs_dim) = args, dims
         if params["out_sharding"] is not None:
             return self._batch_laid_out(axis, args, dims, **params)
@@ -198,20 +218,18 @@ class ConvGeneralDilated(Primitive):
         axis: Axis,
         args: Sequence[Array],
         dims: Dims,
-        *,
-        out_sharding: Partition,
-        **params: object,
+        **params: Unpack[ConvGeneralDilatedParams],
     ) -> Any:
         """The batch merges with other axes for the convolution, of which the compiler divides what
         it likes."""
         from teucer.lax._sharding import laid_out  # for arrays over meshes
 
         def batched(*args: Array) -> Any:
-            (out,), (dim,) = self.batch(axis, args, dims, out_sharding=None, **params)
+            (out,), (dim,) = self.batch(axis, args, dims, **{**params, "out_sharding": None})
             return array_ops.to_axis(out, dim, axis.size, 0)
 
         where = partition.batched(
-            out_sharding, np.ndim(args[0]) - (dims[0] is not None), 0, axis, args, dims
+            params["out_sharding"], np.ndim(args[0]) - (dims[0] is not None), 0, axis, args, dims
         )
         return (laid_out(self.name, where, batched, *args),), (0,)
 

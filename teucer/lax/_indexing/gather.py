@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 import numpy as np
 
@@ -37,6 +37,23 @@ if TYPE_CHECKING:
     from teucer._core.typing import Arrays, Axes, Tangents
     from teucer._lower.context import Context
     from teucer._lower.value import Value
+
+    class GatherParams(TypedDict):
+        dimension_numbers: GatherDimensionNumbers
+        slice_sizes: Axes
+        mode: GatherScatterMode
+        fill_value: ArrayLike | None
+        indices_are_sorted: bool
+        unique_indices: bool
+
+    class ScatterParams(TypedDict):
+        dimension_numbers: ScatterDimensionNumbers
+        mode: GatherScatterMode
+        update_jaxpr: ClosedJaxpr | None
+        indices_are_sorted: bool
+        unique_indices: bool
+        update_consts: tuple[()]
+
 
 __all__ = [
     "gather",
@@ -91,39 +108,22 @@ class Gather(Primitive):
         shape = _indexing.check_gather(x, indices, dimension_numbers, slice_sizes)
         return (ShapedArray(shape, x.dtype, x.weak_type),)
 
-    def shard(
-        self,
-        x: ShapedArray,
-        indices: ShapedArray,
-        *,
-        dimension_numbers: GatherDimensionNumbers,
-        slice_sizes: Axes,
-        **params: object,
-    ) -> Any:
-        return _indexing.gather_labels(x, indices, dimension_numbers, slice_sizes)
+    def shard(self, x: ShapedArray, indices: ShapedArray, **params: Unpack[GatherParams]) -> Any:
+        return _indexing.gather_labels(
+            x, indices, params["dimension_numbers"], params["slice_sizes"]
+        )
 
-    def lower(
-        self,
-        ctx: Context,
-        x: Value,
-        indices: Value,
-        *,
-        dimension_numbers: GatherDimensionNumbers,
-        slice_sizes: Axes,
-        mode: object,
-        fill_value: object,
-        indices_are_sorted: bool,
-        unique_indices: bool,
-    ) -> Any:
+    def lower(self, ctx: Context, x: Value, indices: Value, **params: Unpack[GatherParams]) -> Any:
+        slice_sizes, fill_value = params["slice_sizes"], params["fill_value"]
         (aval,) = ctx.avals_out
-        d = dimension_numbers
+        d = params["dimension_numbers"]
         if 0 in aval.shape:
             return (hlo.splat(ctx, 0, aval.strengthen()),)
         indices = wide(ctx, indices)
         out = rare_hlo.gather(
-            ctx, x, indices, d, slice_sizes, indices_are_sorted, aval.strengthen()
+            ctx, x, indices, d, slice_sizes, params["indices_are_sorted"], aval.strengthen()
         )
-        if mode is not _FILL:
+        if params["mode"] is not _FILL:
             return (out,)
         batch_dims = [i for i in range(len(aval.shape)) if i not in d.offset_dims]
 
@@ -139,26 +139,17 @@ class Gather(Primitive):
 
         return ctx.trace(masked, out, indices)
 
-    def jvp(self, primals: Arrays, tangents: Tangents, **params: object) -> Any:
+    def jvp(self, primals: Arrays, tangents: Tangents, **params: Unpack[GatherParams]) -> Any:
         outs = self.call(*primals, **params)
         return outs, self.call(tangents[0], primals[1], **(params | {"fill_value": 0}))
 
     def transpose(
-        self,
-        cts: Arrays,
-        x: Array,
-        indices: ArrayLike,
-        *,
-        dimension_numbers: GatherDimensionNumbers,
-        slice_sizes: Axes,
-        mode: object,
-        fill_value: object,
-        indices_are_sorted: object,
-        unique_indices: object,
+        self, cts: Arrays, x: Array, indices: ArrayLike, **params: Unpack[GatherParams]
     ) -> Any:
-        d = dimension_numbers
+        mode = params["mode"]
+        d = params["dimension_numbers"]
         (ct,) = cts
-        placed = chosen_places(x.aval, indices, ct, d, slice_sizes, mode)
+        placed = chosen_places(x.aval, indices, ct, d, params["slice_sizes"], mode)
         if placed is not None:
             return placed, None
         (placed,) = scatter_add_p.call(
@@ -168,8 +159,8 @@ class Gather(Primitive):
             update_jaxpr=None,
             update_consts=(),
             mode=mode,
-            indices_are_sorted=indices_are_sorted,
-            unique_indices=unique_indices,
+            indices_are_sorted=params["indices_are_sorted"],
+            unique_indices=params["unique_indices"],
             dimension_numbers=ScatterDimensionNumbers(
                 d.offset_dims,
                 d.collapsed_slice_dims,
@@ -180,20 +171,14 @@ class Gather(Primitive):
         )
         return placed, None
 
-    def batch(
-        self,
-        axis: Axis,
-        args: Arrays,
-        dims: Dims,
-        *,
-        dimension_numbers: GatherDimensionNumbers,
-        slice_sizes: Axes,
-        unique_indices: bool,
-        indices_are_sorted: bool,
-        **params: object,
-    ) -> Any:
+    def batch(self, axis: Axis, args: Arrays, dims: Dims, **params: Unpack[GatherParams]) -> Any:
+        slice_sizes, unique_indices, indices_are_sorted = (
+            params["slice_sizes"],
+            params["unique_indices"],
+            params["indices_are_sorted"],
+        )
         (x, indices), (dim, index_dim) = args, dims
-        d = dimension_numbers
+        d = params["dimension_numbers"]
         after = GatherDimensionNumbers(*(tuple(a + 1 for a in field) for field in d))
         if dim is not None:
             x = array_ops.moveaxis(x, dim, 0)
@@ -221,11 +206,13 @@ class Gather(Primitive):
         return self.call(
             x,
             indices,
-            dimension_numbers=after,
-            slice_sizes=slice_sizes,
-            unique_indices=unique_indices,
-            indices_are_sorted=indices_are_sorted,
-            **params,
+            **{
+                **params,
+                "dimension_numbers": after,
+                "slice_sizes": slice_sizes,
+                "unique_indices": unique_indices,
+                "indices_are_sorted": indices_are_sorted,
+            },
         ), (0,)
 
     padded = dialects.padded.rule(_padded_indexing.gather)
@@ -267,11 +254,9 @@ class Scatter(Primitive):
         x: ShapedArray,
         indices: ShapedArray,
         updates: ShapedArray,
-        *,
-        dimension_numbers: ScatterDimensionNumbers,
-        **params: object,
+        **params: Unpack[ScatterParams],
     ) -> Any:
-        return _indexing.scatter_labels(x, indices, updates, dimension_numbers)
+        return _indexing.scatter_labels(x, indices, updates, params["dimension_numbers"])
 
     def lower(
         self,
@@ -279,18 +264,13 @@ class Scatter(Primitive):
         x: Value,
         indices: Value,
         updates: Value,
-        *,
-        dimension_numbers: ScatterDimensionNumbers,
-        mode: object,
-        update_jaxpr: ClosedJaxpr,
-        indices_are_sorted: bool,
-        unique_indices: bool,
-        **params: object,
+        **params: Unpack[ScatterParams],
     ) -> Any:
+        dimension_numbers = params["dimension_numbers"]
         if 0 in updates.shape or 0 in x.shape:
             return (x,)
         indices = wide(ctx, indices)
-        if mode is _CLIP:
+        if params["mode"] is _CLIP:
             sizes = _indexing.window_sizes(dimension_numbers, len(x.shape), updates.shape)
             limits = [x.shape[a] - sizes[a] for a in dimension_numbers.scatter_dims_to_operand_dims]
 
@@ -306,9 +286,9 @@ class Scatter(Primitive):
                 indices,
                 updates,
                 dimension_numbers,
-                indices_are_sorted,
-                unique_indices,
-                self.body(ctx, update_jaxpr),
+                params["indices_are_sorted"],
+                params["unique_indices"],
+                self.body(ctx, params["update_jaxpr"]),
             ),
         )
 
@@ -316,20 +296,11 @@ class Scatter(Primitive):
         """The computation on an old element and its update."""
         return scalar_body(ctx, self.op)
 
-    def batch(
-        self,
-        axis: Axis,
-        args: Arrays,
-        dims: Dims,
-        *,
-        dimension_numbers: ScatterDimensionNumbers,
-        indices_are_sorted: bool,
-        **params: object,
-    ) -> Any:
+    def batch(self, axis: Axis, args: Arrays, dims: Dims, **params: Unpack[ScatterParams]) -> Any:
         (x, indices, updates), (dim, index_dim, updates_dim) = args, dims
         x = array_ops.to_axis(x, dim, axis.size, 0)
         updates = array_ops.to_axis(updates, updates_dim, axis.size, 0)
-        d = dimension_numbers
+        d = params["dimension_numbers"]
         after = ScatterDimensionNumbers(*(tuple(a + 1 for a in field) for field in d))
         if index_dim is None:
             after = after._replace(
@@ -346,9 +317,7 @@ class Scatter(Primitive):
             x,
             indices,
             updates,
-            dimension_numbers=after,
-            indices_are_sorted=indices_are_sorted,
-            **params,
+            **{**params, "dimension_numbers": after},
         ), (0,)
 
     def simplify(
@@ -357,17 +326,13 @@ class Scatter(Primitive):
         x: ArrayLike,
         indices: ArrayLike,
         updates: ArrayLike,
-        *,
-        dimension_numbers: ScatterDimensionNumbers,
-        mode: object,
-        update_jaxpr: ClosedJaxpr | None,
-        **params: object,
+        **params: Unpack[ScatterParams],
     ) -> Any:
         """A choice, where each row has one window and x is one number."""
-        if update_jaxpr is not None:
+        if params["update_jaxpr"] is not None:
             return None
-        d, combine = dimension_numbers, _COMBINED[self.op]
-        return chosen_updates(known, x, indices, updates, d, mode, combine)
+        d, combine = params["dimension_numbers"], _COMBINED[self.op]
+        return chosen_updates(known, x, indices, updates, d, params["mode"], combine)
 
     padded = dialects.padded.rule(_padded_indexing.scatter)
 
