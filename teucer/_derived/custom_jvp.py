@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import flatten_results, fun_name
 from teucer._core.debug_info import DebugInfo
-from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.names import called
 from teucer._core.trace import typeof
 from teucer._core.types import Zero, float0
@@ -27,9 +26,16 @@ from teucer._derived.transposing import transposed_program
 from teucer._trees import pytrees
 
 if TYPE_CHECKING:
-    from teucer._core.jaxpr import Jaxpr
+    from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
     from teucer._core.primitive import Axis
     from teucer._core.typing import Array, Arrays, Cotangent, Dims, Params, Tangents, Value
+
+    class CustomJVPCallParams(TypedDict):
+        call_jaxpr: ClosedJaxpr
+        jvp: Callable[..., Any]
+        name: str
+        num_consts: int
+        symbolic_zeros: bool
 
 
 @final
@@ -67,26 +73,19 @@ class CustomJVPCall(CustomCall):
         return tuple(outs[:n]), tuple(_clean(t, y) for y, t in zip(outs[:n], outs[n:], strict=True))
 
     def transpose(
-        self, cts: Sequence[Cotangent], *args: Value, call_jaxpr: ClosedJaxpr, **params: object
+        self, cts: Sequence[Cotangent], *args: Value, **params: Unpack[CustomJVPCallParams]
     ) -> Any:
         """Of a linear program that calls the function: its derivative has no part in that, so the
         function itself is transposed."""
-        return transposed_program(call_jaxpr, args, cts)
+        return transposed_program(params["call_jaxpr"], args, cts)
 
     def batch(
-        self,
-        axis: Axis,
-        args: Sequence[Array],
-        dims: Dims,
-        *,
-        call_jaxpr: ClosedJaxpr,
-        jvp: Callable[..., Any],
-        **params: object,
+        self, axis: Axis, args: Sequence[Array], dims: Dims, **params: Unpack[CustomJVPCallParams]
     ) -> Any:
         out_dims = OutDims(dims)
-        call = batched(call_jaxpr, axis, dims, out_dims)
-        rule = batched(jvp, axis, (*dims, *dims), out_dims, parts=2)
-        outs = self.call(*args, call_jaxpr=call, jvp=rule, **params)
+        call = batched(params["call_jaxpr"], axis, dims, out_dims)
+        rule = batched(params["jvp"], axis, (*dims, *dims), out_dims, parts=2)
+        outs = self.call(*args, **{**params, "call_jaxpr": call, "jvp": rule})
         return outs, tuple(out_dims.dims)
 
 

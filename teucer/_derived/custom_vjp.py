@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 import numpy as np
 
@@ -43,6 +43,24 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, Aval, Avals, Cotangent, Dims, Params, Tangents, Value
     from teucer._xla.pytree import PyTree
+
+    class CustomVJPCallParams(TypedDict):
+        call_jaxpr: ClosedJaxpr
+        fwd_jaxpr_thunk: Callable[..., Any]
+        bwd: Callable[..., object]
+        num_consts: int
+        name: str
+        symbolic_zeros: bool
+
+    class CustomLinParams(TypedDict):
+        out_avals: Sequence[ShapedArray]
+        name: str
+        num_res: int
+        bwd: Callable[..., Any]
+        moving: Sequence[bool]
+        in_avals: Avals
+        symbolic_zeros: bool
+        logs: str | None
 
 
 class CustomVJPPrimal:
@@ -100,22 +118,13 @@ class CustomVJPCall(CustomCall):
         return {"fwd_jaxpr_thunk": fwd_wider, "bwd": bwd_wider}
 
     def jvp(
-        self,
-        primals: Sequence[Value],
-        tangents: Tangents,
-        *,
-        call_jaxpr: ClosedJaxpr,
-        fwd_jaxpr_thunk: Callable[..., Any],
-        bwd: Callable[..., object],
-        num_consts: int,
-        name: str,
-        symbolic_zeros: bool,
-        **params: object,
+        self, primals: Sequence[Value], tangents: Tangents, **params: Unpack[CustomVJPCallParams]
     ) -> Any:
+        name = params["name"]
         moving = tuple(type(t) is not Zero for t in tangents)
-        if any(moving[:num_consts]):
+        if any(moving[: params["num_consts"]]):
             raise closed_over("custom_vjp", name)
-        outs, residuals = fwd_jaxpr_thunk(*primals, moving=moving)
+        outs, residuals = params["fwd_jaxpr_thunk"](*primals, moving=moving)
         out_avals = tuple(typeof(y).tangent_aval() for y in outs)
         given = [
             array_ops.read_reference(t) if is_reference(typeof(t)) else t
@@ -129,11 +138,11 @@ class CustomVJPCall(CustomCall):
                 *residuals,
                 *given,
                 num_res=len(residuals),
-                bwd=bwd,
+                bwd=params["bwd"],
                 moving=moving,
                 in_avals=avals,
                 out_avals=out_avals,
-                symbolic_zeros=symbolic_zeros,
+                symbolic_zeros=params["symbolic_zeros"],
                 name=name,
             )
         )
@@ -144,45 +153,30 @@ class CustomVJPCall(CustomCall):
         )
 
     def transpose(
-        self,
-        cts: Sequence[Cotangent],
-        *args: Value,
-        call_jaxpr: ClosedJaxpr,
-        fwd_jaxpr_thunk: Callable[..., Any],
-        bwd: Callable[..., Any],
-        symbolic_zeros: bool,
-        **params: object,
+        self, cts: Sequence[Cotangent], *args: Value, **params: Unpack[CustomVJPCallParams]
     ) -> Any:
         """Of a linear program that calls the function, as the rules say it."""
         moving = tuple(type(x) is Undefined for x in args)
 
         def rule(*values: Value) -> Any:
             n = len(moving)
-            _, residuals = fwd_jaxpr_thunk(*values[:n], moving=moving)
-            return bwd(*residuals, *values[n:])
+            _, residuals = params["fwd_jaxpr_thunk"](*values[:n], moving=moving)
+            return params["bwd"](*residuals, *values[n:])
 
-        return transposed_rule(rule, call_jaxpr, args, cts)
+        return transposed_rule(rule, params["call_jaxpr"], args, cts)
 
     def batch(
-        self,
-        axis: Axis,
-        args: Sequence[Array],
-        dims: Dims,
-        *,
-        call_jaxpr: ClosedJaxpr,
-        fwd_jaxpr_thunk: Callable[..., Any],
-        bwd: Callable[..., object],
-        **params: object,
+        self, axis: Axis, args: Sequence[Array], dims: Dims, **params: Unpack[CustomVJPCallParams]
     ) -> Any:
         out_dims = OutDims(dims)
-        call = batched(call_jaxpr, axis, dims, out_dims)
+        call = batched(params["call_jaxpr"], axis, dims, out_dims)
         residual_dims: list[Any] = []
 
         def fwd(*values: Value, moving: Sequence[bool]) -> Any:
             sizes: list[int] = []
 
             def flat(*xs: Value) -> list[Any]:
-                outs, residuals = fwd_jaxpr_thunk(*xs, moving=moving)
+                outs, residuals = params["fwd_jaxpr_thunk"](*xs, moving=moving)
                 sizes.append(len(outs))
                 return [*outs, *residuals]
 
@@ -191,8 +185,10 @@ class CustomVJPCall(CustomCall):
             residual_dims[:] = found[n:]
             return out_dims.kept(results[:n], found[:n], axis), results[n:]
 
-        rule = _batched_bwd(bwd, axis, lambda: [*residual_dims, *out_dims.dims], dims)
-        outs = self.call(*args, call_jaxpr=call, fwd_jaxpr_thunk=fwd, bwd=rule, **params)
+        rule = _batched_bwd(params["bwd"], axis, lambda: [*residual_dims, *out_dims.dims], dims)
+        outs = self.call(
+            *args, **{**params, "call_jaxpr": call, "fwd_jaxpr_thunk": fwd, "bwd": rule}
+        )
         return outs, tuple(out_dims.dims)
 
 
@@ -263,7 +259,8 @@ class CustomLin(Primitive):
     def stage(self, trace: StageTrace, args: tuple[Value, ...], params: Params) -> Any:
         return trace.record(self, args, params)
 
-    def evaluate(self, *args: Value, name: str, **params: object) -> Any:
+    def evaluate(self, *args: Value, **params: Unpack[CustomLinParams]) -> Any:
+        name = params["name"]
         raise TypeError(
             "can't apply forward-mode autodiff (jvp) to a custom_vjp function.\n"
             f"    function: {name}\n  Use reverse mode (grad, vjp, jacrev), or give it a "
@@ -297,35 +294,23 @@ class CustomLin(Primitive):
         return (None,) * num_res + tuple(found)
 
     def batch(
-        self,
-        axis: Axis,
-        args: Sequence[Array],
-        dims: Dims,
-        *,
-        num_res: int,
-        bwd: Callable[..., object],
-        moving: Sequence[bool],
-        in_avals: Avals,
-        out_avals: Sequence[ShapedArray],
-        **params: object,
+        self, axis: Axis, args: Sequence[Array], dims: Dims, **params: Unpack[CustomLinParams]
     ) -> Any:
+        num_res, out_avals = params["num_res"], params["out_avals"]
         res_dims = dims[:num_res]
         tangent_dims = iter(dims[num_res:])
-        full_dims = [next(tangent_dims) if m else None for m in moving]
+        full_dims = [next(tangent_dims) if m else None for m in params["moving"]]
         batched_outs = tuple(batched_aval(a, axis) for a in out_avals)
         batched_ins = tuple(
             unmapped_aval(a, d, axis.size, axis.explicit)
-            for a, d in zip(in_avals, full_dims, strict=True)
+            for a, d in zip(params["in_avals"], full_dims, strict=True)
         )
-        rule = _batched_bwd(bwd, axis, lambda: [*res_dims, *[0] * len(out_avals)], full_dims)
+        rule = _batched_bwd(
+            params["bwd"], axis, lambda: [*res_dims, *[0] * len(out_avals)], full_dims
+        )
         outs = self.call(
             *args,
-            num_res=num_res,
-            bwd=rule,
-            moving=moving,
-            in_avals=batched_ins,
-            out_avals=batched_outs,
-            **params,
+            **{**params, "bwd": rule, "in_avals": batched_ins, "out_avals": batched_outs},
         )
         return outs, (0,) * len(outs)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 from teucer._base import tracebacks
 from teucer._core import array_ops
@@ -19,6 +19,13 @@ from teucer._trees import pytrees
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    class LinearCallParams(TypedDict):
+        callee: ClosedJaxpr
+        num_callee_consts: int
+        num_transpose_consts: int
+        num_res: int
+        transposed: ClosedJaxpr
 
     from teucer._core.primitive import Axis
     from teucer._core.types import ShapedArray
@@ -46,32 +53,24 @@ class LinearCall(Primitive):
     def types(self, *avals: ShapedArray, callee: ClosedJaxpr, **params: object) -> Any:
         return tuple(callee.out_avals)
 
-    def effects(self, *avals: ShapedArray, callee: ClosedJaxpr, **params: object) -> Any:
-        return callee.effects
+    def effects(self, *avals: ShapedArray, **params: Unpack[LinearCallParams]) -> Any:
+        return params["callee"].effects
 
-    def evaluate(
-        self,
-        *args: Value,
-        callee: ClosedJaxpr,
-        num_callee_consts: int,
-        num_transpose_consts: int,
-        **params: object,
-    ) -> Any:
+    def evaluate(self, *args: Value, **params: Unpack[LinearCallParams]) -> Any:
+        num_callee_consts = params["num_callee_consts"]
         return tuple(
-            callee(*args[:num_callee_consts], *args[num_callee_consts + num_transpose_consts :])
+            params["callee"](
+                *args[:num_callee_consts],
+                *args[num_callee_consts + params["num_transpose_consts"] :],
+            )
         )
 
-    def lower(
-        self,
-        ctx: Context,
-        *values: Written,
-        callee: ClosedJaxpr,
-        num_callee_consts: int,
-        num_transpose_consts: int,
-        **params: object,
-    ) -> Any:
+    def lower(self, ctx: Context, *values: Written, **params: Unpack[LinearCallParams]) -> Any:
+        num_callee_consts = params["num_callee_consts"]
         return ctx.inline(
-            callee, *values[:num_callee_consts], *values[num_callee_consts + num_transpose_consts :]
+            params["callee"],
+            *values[:num_callee_consts],
+            *values[num_callee_consts + params["num_transpose_consts"] :],
         )
 
     def jvp(
@@ -102,15 +101,13 @@ class LinearCall(Primitive):
         return outs, self.call(*primals[:n], *map(array_ops.instantiate, tangents[n:]), **params)
 
     def transpose(
-        self,
-        cts: Sequence[Cotangent],
-        *args: Value,
-        callee: ClosedJaxpr,
-        transposed: ClosedJaxpr,
-        num_callee_consts: int,
-        num_transpose_consts: int,
-        num_res: int,
+        self, cts: Sequence[Cotangent], *args: Value, **params: Unpack[LinearCallParams]
     ) -> Any:
+        num_callee_consts, num_transpose_consts, num_res = (
+            params["num_callee_consts"],
+            params["num_transpose_consts"],
+            params["num_res"],
+        )
         n = num_callee_consts + num_transpose_consts
         consts, transpose_consts = args[:num_callee_consts], args[num_callee_consts:n]
         outs = self.call(
@@ -118,8 +115,8 @@ class LinearCall(Primitive):
             *consts,
             *args[n : n + num_res],
             *map(array_ops.instantiate, cts),
-            callee=transposed,
-            transposed=callee,
+            callee=params["transposed"],
+            transposed=params["callee"],
             num_callee_consts=num_transpose_consts,
             num_transpose_consts=num_callee_consts,
             num_res=num_res,
@@ -130,17 +127,14 @@ class LinearCall(Primitive):
         ]
 
     def batch(
-        self,
-        axis: Axis,
-        args: Sequence[Value],
-        dims: Dims,
-        *,
-        callee: ClosedJaxpr,
-        transposed: ClosedJaxpr,
-        num_callee_consts: int,
-        num_transpose_consts: int,
-        num_res: int,
+        self, axis: Axis, args: Sequence[Value], dims: Dims, **params: Unpack[LinearCallParams]
     ) -> Any:
+        callee, num_callee_consts, num_transpose_consts, num_res = (
+            params["callee"],
+            params["num_callee_consts"],
+            params["num_transpose_consts"],
+            params["num_res"],
+        )
         n = num_callee_consts + num_transpose_consts
         mapped = [d is not None for d in dims]
         fixed = n + num_res
@@ -152,7 +146,9 @@ class LinearCall(Primitive):
         # All linear values are mapped, so that the two functions stay transposes of each other.
         xs, ys = [True] * (len(args) - fixed), [True] * len(callee.out_avals)
         first, _ = batch_jaxpr(callee, axis, [*consts, *residuals, *xs], ys)
-        second, _ = batch_jaxpr(transposed, axis, [*transpose_consts, *residuals, *ys], xs)
+        second, _ = batch_jaxpr(
+            params["transposed"], axis, [*transpose_consts, *residuals, *ys], xs
+        )
         operands = [
             x if d is None and i < fixed else array_ops.to_axis(x, d, axis.size, 0)
             for i, (x, d) in enumerate(zip(args, dims, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 import numpy as np
 
@@ -48,6 +48,11 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value as Written
     from teucer._xla.pytree import PyTreeDef
 
+    class DevicePutParams(TypedDict):
+        device: object
+        copy: bool
+        src: object
+
 
 @dialects.relocates.mark
 @final
@@ -71,7 +76,7 @@ class DevicePut(Primitive):
         check_shape(device, x.shape)
         return (sharded_aval(x, device),)
 
-    def shard(self, *avals: ShapedArray, **params: object) -> Any:
+    def shard(self, *avals: ShapedArray, **params: Unpack[DevicePutParams]) -> Any:
         return None
 
     def evaluate(self, x: Value, *, device: object, copy: bool, src: object = None) -> Any:
@@ -97,7 +102,7 @@ class DevicePut(Primitive):
             )[0]
         return (x,)
 
-    def jvp(self, primals: Arrays, tangents: Tangents, **params: object) -> Any:
+    def jvp(self, primals: Arrays, tangents: Tangents, **params: Unpack[DevicePutParams]) -> Any:
         (t,) = tangents
         return self.call(*primals, **params), (t,) if type(t) is Zero else self.call(t, **params)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 import numpy as np
@@ -430,7 +430,10 @@ dot_general_p = DotGeneral()
 
 
 def bilinear_jvp(
-    primitive: Primitive, primals: Sequence[Array], tangents: Sequence[object], params: Params
+    primitive: Primitive,
+    primals: Sequence[Array],
+    tangents: Sequence[object],
+    params: Mapping[str, Any],
 ) -> Any:
     """The forward rule of a primitive that is linear in each of its two operands."""
     outs = primitive.call(*primals, **params)

@@ -195,7 +195,13 @@ def _padded_draw(
     count = prod(shape)
     flat = primitive.call(keys, shape=(sizes.bounded(count),), **params)
     return reshape_p.padded(
-        sizes, flat, [aval.update(shape=(*batch, count))], outs, new_sizes=aval.shape
+        sizes,
+        flat,
+        [aval.update(shape=(*batch, count))],
+        outs,
+        new_sizes=aval.shape,
+        dimensions=None,
+        sharding=None,
     )
 
 

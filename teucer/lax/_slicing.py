@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, Unpack, final
 
 import numpy as np
 
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     class SliceParams(TypedDict):
         start_indices: Sequence[int]
         limit_indices: Sequence[int]
-        strides: Sequence[int]
-        alike: int | None
+        strides: Sequence[int] | None
+        alike: NotRequired[int | None]
 
 
 __all__ = ["index_in_dim", "pad", "pad_p", "slice", "slice_in_dim", "slice_p"]
@@ -77,7 +77,7 @@ class Slice(Linear):
         *,
         start_indices: Any,
         limit_indices: Any,
-        strides: Sequence[int],
+        strides: Sequence[int] | None,
         alike: int | None = None,
     ) -> Any:
         steps = (1,) * x.ndim if strides is None else strides
@@ -99,7 +99,7 @@ class Slice(Linear):
         *,
         start_indices: Sequence[int],
         limit_indices: Sequence[int],
-        strides: Sequence[int],
+        strides: Sequence[int] | None,
         alike: int | None = None,
     ) -> Any:
         (aval,) = ctx.avals_out
@@ -157,7 +157,7 @@ class Slice(Linear):
         *,
         start_indices: Sequence[int],
         limit_indices: Sequence[int],
-        strides: Sequence[int],
+        strides: Sequence[int] | None,
         alike: int | None = None,
     ) -> Any:
         whole = (

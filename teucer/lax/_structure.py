@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     class ConvertElementTypeParams(TypedDict):
         new_dtype: DTypeLike
         weak_type: bool
-        sharding: object
+        sharding: Partition | None
 
 
 __all__ = ["broadcast_in_dim_p", "reduce_sum_p", "reshape_p", "transpose_p"]

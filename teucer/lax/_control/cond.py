@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypedDict, Unpack, final
 
 import numpy as np
 
@@ -67,6 +67,11 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
+    class CondParams(TypedDict):
+        branches: Sequence[ClosedJaxpr]
+        branches_platforms: NotRequired[Any]
+
+
 __all__ = ["cond", "cond_p", "switch"]
 
 
@@ -99,10 +104,10 @@ class Cond(Primitive):
     def types(self, *avals: ShapedArray, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
         return tuple(_joined(outs) for outs in zip(*(b.out_avals for b in branches), strict=True))
 
-    def effects(
-        self, *avals: ShapedArray, branches: Sequence[ClosedJaxpr], **params: object
-    ) -> Any:
-        return frozenset().union(*(at_operands(b.effects, b.jaxpr.invars, 1) for b in branches))
+    def effects(self, *avals: ShapedArray, **params: Unpack[CondParams]) -> Any:
+        return frozenset().union(
+            *(at_operands(b.effects, b.jaxpr.invars, 1) for b in params["branches"])
+        )
 
     @dialects.on_values.rule
     def on_values(
@@ -134,7 +139,7 @@ class Cond(Primitive):
             self._bind(operands[0], given.low, [low.jaxpr for low in found], params), operands[1:]
         )
 
-    def evaluate(self, *args: Array, **params: Any) -> Any:
+    def evaluate(self, *args: Array, **params: Unpack[CondParams]) -> Any:
         return run(self, args, params, params["branches"][0])
 
     def lower(
@@ -336,18 +341,11 @@ class Cond(Primitive):
 
     @dialects.padded.rule
     def padded(
-        self,
-        sizes: Sizes,
-        args: Arrays,
-        avals: Avals,
-        outs: Arrays,
-        *,
-        branches: Sequence[ClosedJaxpr],
-        **params: object,
+        self, sizes: Sizes, args: Arrays, avals: Avals, outs: Arrays, **params: Unpack[CondParams]
     ) -> Any:
         index, *operands = args
-        inner, given = sizes.together(branches)
-        return self.call(index, *given, *operands, branches=inner, **params)
+        inner, given = sizes.together(params["branches"])
+        return self.call(index, *given, *operands, **{**params, "branches": inner})
 
 
 cond_p = Cond()

@@ -7,7 +7,7 @@ through.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack, final
 
 import numpy as np
 
@@ -51,6 +51,17 @@ if TYPE_CHECKING:
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._transform.partial import PartialTrace
+
+    class ScanParams(TypedDict):
+        jaxpr: ClosedJaxpr
+        length: int
+        num_consts: int
+        num_carry: int
+        reverse: bool
+        linear: tuple[bool, ...]
+        unroll: int
+        _split_transpose: bool
+
 
 __all__ = ["scan_p"]
 
@@ -135,10 +146,11 @@ class Scan(Primitive):
             *(unmapped_aval(a, 0, length) for a in jaxpr.out_avals[num_carry:]),
         )
 
-    def effects(self, *avals: ShapedArray, jaxpr: ClosedJaxpr, **params: object) -> Any:
+    def effects(self, *avals: ShapedArray, **params: Unpack[ScanParams]) -> Any:
+        jaxpr = params["jaxpr"]
         return at_operands(jaxpr.effects, jaxpr.jaxpr.invars)
 
-    def bind(self, *args: Any, **params: object) -> Any:
+    def bind(self, *args: Any, **params: Unpack[ScanParams]) -> Any:
         return list(self.call(*args, **by_count(params)))
 
     def bind_with_trace(self, trace: Trace, args: Sequence[Any], *rest: Any) -> Any:
@@ -152,16 +164,10 @@ class Scan(Primitive):
 
     @dialects.on_values.rule
     def on_values(
-        self,
-        operands: Sequence[Array],
-        groups: Sequence[int | None],
-        *,
-        jaxpr: ClosedJaxpr,
-        num_consts: int,
-        num_carry: int,
-        **params: object,
+        self, operands: Sequence[Array], groups: Sequence[int | None], **params: Unpack[ScanParams]
     ) -> Any:
         """An array that the body changes is carried."""
+        jaxpr, num_consts = params["jaxpr"], params["num_consts"]
         found = discharged(jaxpr, groups)
         inner, extra = hoisted(found.jaxpr)
         h, n, k = len(extra), len(jaxpr.out_avals), len(found.changed)
@@ -175,63 +181,53 @@ class Scan(Primitive):
         outs = self.call(
             *extra,
             *(operands[i] for i in order),
-            jaxpr=inner,
-            num_consts=h + len(fixed),
-            num_carry=k + num_carry,
-            **params,
+            **{
+                **params,
+                "jaxpr": inner,
+                "num_consts": h + len(fixed),
+                "num_carry": k + params["num_carry"],
+            },
         )
         return outs[k:], dict(zip(found.changed, outs[:k], strict=True))
 
     @dialects.on_low.rule
     def on_low(
-        self,
-        operands: Sequence[object],
-        avals: Sequence[AvalQDD],
-        *,
-        jaxpr: ClosedJaxpr,
-        num_consts: int,
-        num_carry: int,
-        length: int,
-        **params: object,
+        self, operands: Sequence[object], avals: Sequence[AvalQDD], **params: Unpack[ScanParams]
     ) -> Any:
         """Of what is constant, that which changes is in references; types of xs and ys are those of
         all elements together."""
+        num_consts, num_carry = params["num_consts"], params["num_carry"]
         refuse_mutable(self, avals[num_consts:])
         refs: dict[int, list[Any]] = {}
-        given, low = taken_apart(operands, avals, refs), lowered(jaxpr, in_place=True)
+        given, low = taken_apart(operands, avals, refs), lowered(params["jaxpr"], in_place=True)
         inner, consts = hoisted(low.jaxpr)
         outs = self.call(
             *consts,
             *given.low,
-            jaxpr=inner,
-            num_consts=len(consts) + given.count(0, num_consts),
-            num_carry=given.count(num_consts, num_consts + num_carry),
-            length=length,
-            **params,
+            **{
+                **params,
+                "jaxpr": inner,
+                "num_consts": len(consts) + given.count(0, num_consts),
+                "num_carry": given.count(num_consts, num_consts + num_carry),
+            },
         )
         types = (
             *low.outs[:num_carry],
-            *(unmapped_aval(a, 0, length) for a in low.outs[num_carry:]),
+            *(unmapped_aval(a, 0, params["length"]) for a in low.outs[num_carry:]),
         )
         put_back(operands, avals, refs)
         return low._replace(outs=types).raised(outs, operands)
 
-    def evaluate(self, *args: Array, **params: Any) -> Any:
+    def evaluate(self, *args: Array, **params: Unpack[ScanParams]) -> Any:
         return run(self, args, params, params["jaxpr"])
 
-    def lower(self, ctx: Context, *values: object, **params: Any) -> Any:
+    def lower(self, ctx: Context, *values: object, **params: Unpack[ScanParams]) -> Any:
         return _control_scan_lowering.lower_scan(ctx, values, **params)
 
     def jvp(
-        self,
-        primals: Sequence[Array],
-        tangents: Sequence[object],
-        *,
-        jaxpr: ClosedJaxpr,
-        num_consts: int,
-        num_carry: int,
-        **params: object,
+        self, primals: Sequence[Array], tangents: Sequence[object], **params: Unpack[ScanParams]
     ) -> Any:
+        jaxpr, num_consts, num_carry = params["jaxpr"], params["num_consts"], params["num_carry"]
         moving = [type(t) is not Zero for t in tangents]
         in_carry = slice(num_consts, num_consts + num_carry)
         while True:
@@ -255,10 +251,12 @@ class Scan(Primitive):
         outs = self.call(
             *consts,
             *(operands[i - nh] for i in ins),
-            jaxpr=inner,
-            num_consts=nh + num_consts + sum(moving[:num_consts]),
-            num_carry=num_carry + sum(moving[in_carry]),
-            **params,
+            **{
+                **params,
+                "jaxpr": inner,
+                "num_consts": nh + num_consts + sum(moving[:num_consts]),
+                "num_carry": num_carry + sum(moving[in_carry]),
+            },
         )
         by_number = dict(zip(outs_order, outs, strict=True))
         return split_tangents([by_number[i] for i in range(len(outs))], out_moving)
@@ -310,16 +308,9 @@ class Scan(Primitive):
         return tuple(result)
 
     def batch(
-        self,
-        axis: Axis,
-        args: Sequence[Array],
-        dims: Dims,
-        *,
-        jaxpr: ClosedJaxpr,
-        num_consts: int,
-        num_carry: int,
-        **params: object,
+        self, axis: Axis, args: Sequence[Array], dims: Dims, **params: Unpack[ScanParams]
     ) -> Any:
+        jaxpr, num_consts, num_carry = params["jaxpr"], params["num_consts"], params["num_carry"]
         batched = [d is not None for d in dims]
         in_carry = slice(num_consts, num_consts + num_carry)
         while True:
@@ -341,10 +332,7 @@ class Scan(Primitive):
         outs = self.call(
             *hoisted_consts,
             *operands,
-            jaxpr=inner,
-            num_consts=num_consts + len(hoisted_consts),
-            num_carry=num_carry,
-            **params,
+            **{**params, "jaxpr": inner, "num_consts": num_consts + len(hoisted_consts)},
         )
         return outs, tuple(int(i >= num_carry) if b else None for i, b in enumerate(out_batched))
 
@@ -433,29 +421,19 @@ class Scan(Primitive):
         args: Sequence[Array],
         avals: Sequence[ShapedArray],
         outs: Sequence[ShapedArray],
-        *,
-        jaxpr: ClosedJaxpr,
-        length: object,
-        num_consts: int,
-        num_carry: int,
-        reverse: bool,
-        **params: object,
+        **params: Unpack[ScanParams],
     ) -> Any:
-        (inner,), given = sizes.together((jaxpr,))
+        length, num_consts, num_carry = params["length"], params["num_consts"], params["num_carry"]
+        (inner,), given = sizes.together((params["jaxpr"],))
         consts, carry, xs = split_list(args, num_consts, num_carry)
         if not is_symbolic(length):
             return self.call(
                 *given,
                 *args,
-                jaxpr=inner,
-                length=length,
-                num_consts=len(given) + num_consts,
-                num_carry=num_carry,
-                reverse=reverse,
-                **params,
+                **{**params, "jaxpr": inner, "num_consts": len(given) + num_consts},
             )
         return _padded_loop(
-            sizes, inner, length, reverse, (*given, *consts), carry, xs, outs[num_carry:]
+            sizes, inner, length, params["reverse"], (*given, *consts), carry, xs, outs[num_carry:]
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 import numpy as np
 
@@ -54,6 +54,13 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._transform.partial import PartialTrace
     from teucer._xla.pytree import PyTreeDef
+
+    class WhileParams(TypedDict):
+        body_jaxpr: ClosedJaxpr
+        body_nconsts: int
+        cond_jaxpr: ClosedJaxpr
+        cond_nconsts: int
+
 
 __all__ = ["while_loop", "while_p"]
 
@@ -120,17 +127,14 @@ class While(Primitive):
         self,
         operands: Sequence[Array],
         groups: tuple[int | None, ...],
-        *,
-        cond_jaxpr: ClosedJaxpr,
-        body_jaxpr: ClosedJaxpr,
-        cond_nconsts: int,
-        body_nconsts: int,
+        **params: Unpack[WhileParams],
     ) -> Any:
         """An array that the body changes is carried; the condition reads it there."""
-        m = cond_nconsts
-        found = discharged(body_jaxpr, groups[m:])
+        body_nconsts = params["body_nconsts"]
+        m = params["cond_nconsts"]
+        found = discharged(params["body_jaxpr"], groups[m:])
         body, changed, k = found.jaxpr, found.changed, len(found.changed)
-        cond = discharged(cond_jaxpr, groups[:m] + groups[m + body_nconsts :]).jaxpr
+        cond = discharged(params["cond_jaxpr"], groups[:m] + groups[m + body_nconsts :]).jaxpr
         fixed = [
             [i for i in places if groups[i] is None or groups[i] not in changed]
             for places in (range(m), range(m, m + body_nconsts))
@@ -173,22 +177,19 @@ class While(Primitive):
 
     @dialects.on_low.rule
     def on_low(
-        self,
-        operands: Sequence[object],
-        avals: Sequence[AvalQDD],
-        *,
-        cond_jaxpr: ClosedJaxpr,
-        body_jaxpr: ClosedJaxpr,
-        cond_nconsts: int,
-        body_nconsts: int,
+        self, operands: Sequence[object], avals: Sequence[AvalQDD], **params: Unpack[WhileParams]
     ) -> Any:
         """Of what is constant, that which changes is in references, which condition and body
         share."""
-        m = cond_nconsts + body_nconsts
+        cond_nconsts = params["cond_nconsts"]
+        m = cond_nconsts + params["body_nconsts"]
         refuse_mutable(self, avals[m:])
         refs: dict[int, list[Any]] = {}
         given = taken_apart(operands, avals, refs)
-        low_cond, low = lowered(cond_jaxpr, in_place=True), lowered(body_jaxpr, in_place=True)
+        low_cond, low = (
+            lowered(params["cond_jaxpr"], in_place=True),
+            lowered(params["body_jaxpr"], in_place=True),
+        )
         (cond, cond_extra), (body, body_extra) = hoisted(low_cond.jaxpr), hoisted(low.jaxpr)
         k, n = given.count(0, cond_nconsts), given.count(cond_nconsts, m)
         outs = self.call(
@@ -204,19 +205,16 @@ class While(Primitive):
         put_back(operands, avals, refs)
         return low.raised(outs, operands)
 
-    def evaluate(self, *args: Array, **params: Any) -> Any:
+    def evaluate(self, *args: Array, **params: Unpack[WhileParams]) -> Any:
         return run(self, args, params, params["body_jaxpr"])
 
-    def lower(
-        self,
-        ctx: Context,
-        *values: object,
-        cond_jaxpr: ClosedJaxpr,
-        body_jaxpr: ClosedJaxpr,
-        cond_nconsts: int,
-        body_nconsts: int,
-    ) -> Any:
-        cond_consts, body_consts, carry = split_list(values, cond_nconsts, body_nconsts)
+    def lower(self, ctx: Context, *values: object, **params: Unpack[WhileParams]) -> Any:
+        cond_jaxpr, body_jaxpr, body_nconsts = (
+            params["cond_jaxpr"],
+            params["body_jaxpr"],
+            params["body_nconsts"],
+        )
+        cond_consts, body_consts, carry = split_list(values, params["cond_nconsts"], body_nconsts)
         avals = body_jaxpr.in_avals[body_nconsts:]
         order = order_in(ctx, self.effects(cond_jaxpr=cond_jaxpr, body_jaxpr=body_jaxpr))
         n = len(carry)
@@ -241,18 +239,15 @@ class While(Primitive):
         self,
         primals: Sequence[Array],
         tangents: Sequence[Array | Zero],
-        *,
-        cond_jaxpr: ClosedJaxpr,
-        body_jaxpr: ClosedJaxpr,
-        cond_nconsts: int,
-        body_nconsts: int,
+        **params: Unpack[WhileParams],
     ) -> Any:
+        cond_nconsts, body_nconsts = params["cond_nconsts"], params["body_nconsts"]
         cond_consts, body_consts, init = split_list(primals, cond_nconsts, body_nconsts)
         _, consts_dot, init_dot = split_list(tangents, cond_nconsts, body_nconsts)
         consts_moving = [type(t) is not Zero for t in consts_dot]
         moving = [type(t) is not Zero for t in init_dot]
         while True:
-            body, out_moving = jvp_jaxpr(body_jaxpr, [*consts_moving, *moving], moving)
+            body, out_moving = jvp_jaxpr(params["body_jaxpr"], [*consts_moving, *moving], moving)
             if out_moving == moving:
                 break
             moving = out_moving
@@ -269,7 +264,7 @@ class While(Primitive):
             *range(at + n_dots, at + n_dots + sum(moving)),
         ]
         body = reordered(body, order, range(len(body.out_avals)))
-        cond = _ignoring(cond_jaxpr, body.in_avals[len(body.in_avals) - sum(moving) :])
+        cond = _ignoring(params["cond_jaxpr"], body.in_avals[len(body.in_avals) - sum(moving) :])
         outs = self.call(
             *cond_consts,
             *hoisted_consts,
@@ -331,7 +326,7 @@ class While(Primitive):
             outs[i] = y
         return tuple(outs)
 
-    def transpose(self, cts: Sequence[object], *args: Array, **params: object) -> Any:
+    def transpose(self, cts: Sequence[object], *args: Array, **params: Unpack[WhileParams]) -> Any:
         raise ValueError(
             "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with "
             "dynamic start/stop values. Try using lax.scan, or using fori_loop with static "
@@ -340,16 +335,14 @@ class While(Primitive):
         )
 
     def batch(
-        self,
-        axis: Axis,
-        args: Sequence[object],
-        dims: Dims,
-        *,
-        cond_jaxpr: ClosedJaxpr,
-        body_jaxpr: ClosedJaxpr,
-        cond_nconsts: int,
-        body_nconsts: int,
+        self, axis: Axis, args: Sequence[object], dims: Dims, **params: Unpack[WhileParams]
     ) -> Any:
+        cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts = (
+            params["cond_jaxpr"],
+            params["body_jaxpr"],
+            params["cond_nconsts"],
+            params["body_nconsts"],
+        )
         cond_batched, consts_batched, batched = split_list(
             [d is not None for d in dims], cond_nconsts, body_nconsts
         )
@@ -463,13 +456,10 @@ class While(Primitive):
         args: Sequence[Array],
         avals: Sequence[ShapedArray],
         outs: Sequence[Array],
-        *,
-        cond_jaxpr: ClosedJaxpr,
-        body_jaxpr: ClosedJaxpr,
-        cond_nconsts: int,
-        body_nconsts: int,
+        **params: Unpack[WhileParams],
     ) -> Any:
-        (cond, body), given = sizes.together((cond_jaxpr, body_jaxpr))
+        cond_nconsts = params["cond_nconsts"]
+        (cond, body), given = sizes.together((params["cond_jaxpr"], params["body_jaxpr"]))
         n = len(given)
         return self.call(
             *given,
@@ -479,7 +469,7 @@ class While(Primitive):
             cond_jaxpr=cond,
             body_jaxpr=body,
             cond_nconsts=n + cond_nconsts,
-            body_nconsts=n + body_nconsts,
+            body_nconsts=n + params["body_nconsts"],
         )
 
 

@@ -224,8 +224,10 @@ class ConvGeneralDilated(Primitive):
         it likes."""
         from teucer.lax._sharding import laid_out  # for arrays over meshes
 
+        free: ConvGeneralDilatedParams = {**params, "out_sharding": None}
+
         def batched(*args: Array) -> Any:
-            (out,), (dim,) = self.batch(axis, args, dims, **{**params, "out_sharding": None})
+            (out,), (dim,) = self.batch(axis, args, dims, **free)
             return array_ops.to_axis(out, dim, axis.size, 0)
 
         where = partition.batched(

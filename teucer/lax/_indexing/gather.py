@@ -292,7 +292,7 @@ class Scatter(Primitive):
             ),
         )
 
-    def body(self, ctx: Context, update_jaxpr: ClosedJaxpr) -> Callable[..., Any]:
+    def body(self, ctx: Context, update_jaxpr: ClosedJaxpr | None) -> Callable[..., Any]:
         """The computation on an old element and its update."""
         return scalar_body(ctx, self.op)
 
