@@ -48,7 +48,6 @@ if TYPE_CHECKING:
         call_jaxpr: ClosedJaxpr
         fwd_jaxpr_thunk: Callable[..., Any]
         bwd: Callable[..., object]
-        num_consts: int
         name: str
         symbolic_zeros: bool
 
@@ -118,11 +117,16 @@ class CustomVJPCall(CustomCall):
         return {"fwd_jaxpr_thunk": fwd_wider, "bwd": bwd_wider}
 
     def jvp(
-        self, primals: Sequence[Value], tangents: Tangents, **params: Unpack[CustomVJPCallParams]
+        self,
+        primals: Sequence[Value],
+        tangents: Tangents,
+        *,
+        num_consts: int,
+        **params: Unpack[CustomVJPCallParams],
     ) -> Any:
         name = params["name"]
         moving = tuple(type(t) is not Zero for t in tangents)
-        if any(moving[: params["num_consts"]]):
+        if any(moving[:num_consts]):
             raise closed_over("custom_vjp", name)
         outs, residuals = params["fwd_jaxpr_thunk"](*primals, moving=moving)
         out_avals = tuple(typeof(y).tangent_aval() for y in outs)
