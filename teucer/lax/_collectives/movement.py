@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 import numpy as np
 
@@ -40,6 +40,28 @@ from teucer.lax._structure import (
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, ArrayLike, AxisName, Groups, Params, Size
+
+    class AllGatherParams(TypedDict):
+        all_gather_dimension: int
+        axis_index_groups: Groups
+        axis_name: Any
+        axis_size: int
+        tiled: bool
+
+    class ReduceScatterParams(TypedDict):
+        axis_index_groups: Groups
+        axis_name: Any
+        axis_size: int
+        scatter_dimension: int
+        tiled: bool
+
+    class AllToAllParams(TypedDict):
+        axis_index_groups: Groups
+        axis_name: AxisName
+        concat_axis: int
+        split_axis: int
+        tiled: bool
+
 
 __all__ = [
     "all_gather",
@@ -140,27 +162,21 @@ class AllGather(Exchange):
             shape.insert(all_gather_dimension, axis_size)
         return (x.update(shape=tuple(shape)),)
 
-    def shard(
-        self, x: ShapedArray, *, all_gather_dimension: int, tiled: bool, **params: object
-    ) -> Labels:
-        at = all_gather_dimension
+    def shard(self, x: ShapedArray, **params: Unpack[AllGatherParams]) -> Labels:
+        tiled = params["tiled"]
+        at = params["all_gather_dimension"]
         labels = partition.whole(x, (at,)) if tiled else partition.every(x)
         return Labels([labels], [labels if tiled else (*labels[:at], None, *labels[at:])])
 
-    def lower(
-        self,
-        ctx: Any,
-        x: Any,
-        *,
-        all_gather_dimension: int,
-        axis_index_groups: Any,
-        axis_name: Any,
-        axis_size: int,
-        tiled: bool,
-    ) -> Any:
+    def lower(self, ctx: Any, x: Any, **params: Unpack[AllGatherParams]) -> Any:
         return (
             lowering.all_gathered(
-                ctx, x, all_gather_dimension, tiled, axis_name, axis_index_groups
+                ctx,
+                x,
+                params["all_gather_dimension"],
+                params["tiled"],
+                params["axis_name"],
+                params["axis_index_groups"],
             ),
         )
 
@@ -298,28 +314,25 @@ class ReduceScatter(Exchange):
             ),
         )
 
-    def shard(
-        self, x: ShapedArray, *, scatter_dimension: int, tiled: bool, **params: object
-    ) -> Labels:
+    def shard(self, x: ShapedArray, **params: Unpack[ReduceScatterParams]) -> Labels:
+        scatter_dimension = params["scatter_dimension"]
         labels = partition.whole(x, (scatter_dimension,))
-        return Labels([labels], [labels if tiled else partition.kept(x, (scatter_dimension,))])
+        return Labels(
+            [labels], [labels if params["tiled"] else partition.kept(x, (scatter_dimension,))]
+        )
 
-    def lower(
-        self,
-        ctx: Any,
-        x: Any,
-        *,
-        axis_index_groups: Any,
-        axis_name: Any,
-        axis_size: int,
-        scatter_dimension: int,
-        tiled: bool,
-    ) -> Any:
+    def lower(self, ctx: Any, x: Any, **params: Unpack[ReduceScatterParams]) -> Any:
         (out,) = ctx.avals_out
         return (
             hlo.reshape(
                 ctx,
-                lowering.reduce_scattered(ctx, x, scatter_dimension, axis_name, axis_index_groups),
+                lowering.reduce_scattered(
+                    ctx,
+                    x,
+                    params["scatter_dimension"],
+                    params["axis_name"],
+                    params["axis_index_groups"],
+                ),
                 out.shape,
             ),
         )
@@ -376,34 +389,29 @@ class AllToAll(Exchange):
         shape[concat_axis] *= n
         return (x.update(shape=tuple(shape)),)
 
-    def shard(
-        self, x: ShapedArray, *, concat_axis: int, split_axis: int, **params: object
-    ) -> Labels:
-        labels = partition.whole(x, (concat_axis, split_axis))
+    def shard(self, x: ShapedArray, **params: Unpack[AllToAllParams]) -> Labels:
+        labels = partition.whole(x, (params["concat_axis"], params["split_axis"]))
         return Labels([labels], [labels])
 
-    def lower(
-        self,
-        ctx: Any,
-        x: Any,
-        *,
-        axis_index_groups: Any,
-        axis_name: Any,
-        concat_axis: int,
-        split_axis: int,
-        tiled: bool,
-    ) -> Any:
+    def lower(self, ctx: Any, x: Any, **params: Unpack[AllToAllParams]) -> Any:
         (out,) = ctx.avals_out
         return (
             lowering.all_to_all(
-                ctx, x, split_axis, concat_axis, out, names_of(axis_name), axis_index_groups
+                ctx,
+                x,
+                params["split_axis"],
+                params["concat_axis"],
+                out,
+                names_of(params["axis_name"]),
+                params["axis_index_groups"],
             ),
         )
 
-    def transpose(
-        self, cts: Any, x: Any, *, concat_axis: int, split_axis: int, **params: Any
-    ) -> Any:
-        return self.call(*cts, concat_axis=split_axis, split_axis=concat_axis, **params)
+    def transpose(self, cts: Any, x: Any, **params: Unpack[AllToAllParams]) -> Any:
+        return self.call(
+            *cts,
+            **{**params, "concat_axis": params["split_axis"], "split_axis": params["concat_axis"]},
+        )
 
     def shifted(self, params: Params) -> dict[str, Any]:
         return {

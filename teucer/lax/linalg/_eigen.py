@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 import numpy as np
 
@@ -52,6 +52,19 @@ from teucer.lax.linalg._solve import shifted, triangular_solve
 if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
+
+    class EighParams(TypedDict):
+        lower: bool
+        sort_eigenvalues: bool
+        subset_by_index: Any
+        algorithm: EighImplementation | None
+
+    class EigParams(TypedDict):
+        compute_left_eigenvectors: bool
+        compute_right_eigenvectors: bool
+        enable_eigvec_derivs: bool
+        implementation: object
+
 
 __all__ = ["EigImplementation", "EighImplementation", "eig", "eig_p", "eigh", "eigh_p"]
 
@@ -119,16 +132,12 @@ class Eigh(MatrixPrimitive):
             ShapedArray((*batch, last - first), real_dtype(x.dtype)),
         )
 
-    def lower(
-        self,
-        ctx: Context,
-        x: Value,
-        *,
-        lower: bool,
-        sort_eigenvalues: bool,
-        subset_by_index: Any,
-        algorithm: EighImplementation | None,
-    ) -> Any:
+    def lower(self, ctx: Context, x: Value, **params: Unpack[EighParams]) -> Any:
+        lower, subset_by_index, algorithm = (
+            params["lower"],
+            params["subset_by_index"],
+            params["algorithm"],
+        )
         _check_eigh(ctx, algorithm)
         _, values_aval = ctx.avals_out
         *batch, n, _ = x.shape
@@ -150,16 +159,11 @@ class Eigh(MatrixPrimitive):
         return v, w
 
     def jvp(
-        self,
-        primals: Sequence[Array],
-        tangents: Tangents,
-        *,
-        lower: bool,
-        subset_by_index: object,
-        **params: object,
+        self, primals: Sequence[Array], tangents: Tangents, **params: Unpack[EighParams]
     ) -> Any:
         # V^H dA V = diag(dw) + [C, diag(w)] with dV = V C. Giles, "An extended collection of matrix
         # derivative results", 2008.
+        subset_by_index = params["subset_by_index"]
         (x,), (t,) = primals, tangents
         n = typeof(x).shape[-1]
         if subset_by_index not in (None, (0, n)):
@@ -168,11 +172,11 @@ class Eigh(MatrixPrimitive):
                 f"    subset_by_index: {subset_by_index}, n = {n}\n"
                 "  Slice the result of eigh without subset_by_index."
             )
-        outs = self.call(x, lower=lower, subset_by_index=subset_by_index, **params)
+        outs = self.call(x, **params)
         v, w = outs
         if type(t) is Zero:
             return outs, (typeof(v).zero, typeof(w).zero)
-        inner = matmul(matmul(adjoint(v), hermitian(t, lower=lower)), v)
+        inner = matmul(matmul(adjoint(v), hermitian(t, lower=params["lower"])), v)
         apart, equal, directions = gaps(w, inner)
         turned, unbounded = (
             matmul(v, mul(convert_element_type(scale, typeof(inner).dtype), inner))
@@ -292,16 +296,12 @@ class Eig(MatrixPrimitive):
         count = compute_left_eigenvectors + compute_right_eigenvectors
         return ShapedArray(x.shape[:-1], dtype), *([vectors] * count)
 
-    def lower(
-        self,
-        ctx: Context,
-        x: Value,
-        *,
-        compute_left_eigenvectors: bool,
-        compute_right_eigenvectors: bool,
-        enable_eigvec_derivs: bool,
-        implementation: object,
-    ) -> Any:
+    def lower(self, ctx: Context, x: Value, **params: Unpack[EigParams]) -> Any:
+        compute_left_eigenvectors, compute_right_eigenvectors, implementation = (
+            params["compute_left_eigenvectors"],
+            params["compute_right_eigenvectors"],
+            params["implementation"],
+        )
         _check_eig(ctx, implementation, compute_left_eigenvectors)
         if 0 in x.shape:
             return tuple(zeros(ctx, aval) for aval in ctx.avals_out)

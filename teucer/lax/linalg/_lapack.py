@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from enum import Enum
 
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, Dims, Params, Size
+    from teucer._core.typing import Array, Dims, Size
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -95,7 +95,11 @@ class MatrixPrimitive(Primitive):
 
 
 def batch_leading(
-    primitive: Primitive, axis: Any, args: Sequence[Array], dims: Dims, params: Params
+    primitive: Primitive,
+    axis: Axis,
+    args: Sequence[Array],
+    dims: Dims,
+    params: Mapping[str, Any],
 ) -> Any:
     """Batch a primitive that takes leading batch axes."""
     outs = primitive.call(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 import numpy as np
 
@@ -51,6 +51,14 @@ if TYPE_CHECKING:
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
+
+    class TriangularSolveParams(TypedDict):
+        left_side: bool
+        lower: bool
+        transpose_a: bool
+        conjugate_a: bool
+        unit_diagonal: bool
+
 
 __all__ = [
     "shifted",
@@ -103,21 +111,19 @@ class TriangularSolve(Primitive):
             )
         return (b.strengthen(),)
 
-    def shard(self, a: ShapedArray, b: ShapedArray, **params: object) -> Any:
+    def shard(self, a: ShapedArray, b: ShapedArray, **params: Unpack[TriangularSolveParams]) -> Any:
         return leading(a.ndim - 2, (a, b))
 
     def lower(
-        self,
-        ctx: Context,
-        a: Value,
-        b: Value,
-        *,
-        left_side: bool,
-        lower: bool,
-        transpose_a: bool,
-        conjugate_a: bool,
-        unit_diagonal: bool,
+        self, ctx: Context, a: Value, b: Value, **params: Unpack[TriangularSolveParams]
     ) -> Any:
+        left_side, lower, transpose_a, conjugate_a, unit_diagonal = (
+            params["left_side"],
+            params["lower"],
+            params["transpose_a"],
+            params["conjugate_a"],
+            params["unit_diagonal"],
+        )
         if conjugate_a and not transpose_a:
             (a,) = ctx.trace(lambda x: (conjugate(x),), a)
         dtype = b.dtype
@@ -151,7 +157,12 @@ class TriangularSolve(Primitive):
             )
         return (hlo.convert(ctx, x, dtype),)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
+    def jvp(
+        self,
+        primals: Sequence[Array],
+        tangents: Sequence[object],
+        **params: Unpack[TriangularSolveParams],
+    ) -> Any:
         # op(A) X = B, so op(A) dX = dB - op(dA) X.
         (a, _), (ta, tb) = primals, tangents
         outs = self.call(*primals, **params)
@@ -173,18 +184,19 @@ class TriangularSolve(Primitive):
         cts: Sequence[object],
         a: ArrayLike,
         b: ArrayLike,
-        *,
-        transpose_a: bool,
-        conjugate_a: bool,
-        **params: object,
+        **params: Unpack[TriangularSolveParams],
     ) -> Any:
         # The transpose of A^-1 is (A^T)^-1, without conjugation: conj(A) has no name here but that
         # of conj(A) itself.
-        if conjugate_a:
+        if params["conjugate_a"]:
             a = conjugate(a)
-        return None, self.call(a, *cts, transpose_a=not transpose_a, conjugate_a=False, **params)[0]
+        return None, self.call(
+            a, *cts, **{**params, "transpose_a": not params["transpose_a"], "conjugate_a": False}
+        )[0]
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
+    def batch(
+        self, axis: Axis, args: Sequence[Array], dims: Dims, **params: Unpack[TriangularSolveParams]
+    ) -> Any:
         (a, b), (a_dim, b_dim) = args, dims
         # A batch over Explicit mesh axes cannot become columns, along which nothing may be
         # partitioned.
@@ -206,13 +218,11 @@ class TriangularSolve(Primitive):
         args: Sequence[Array],
         avals: Sequence[ShapedArray],
         outs: Sequence[Array],
-        *,
-        left_side: bool,
-        **params: object,
+        **params: Unpack[TriangularSolveParams],
     ) -> Any:
         (a, b), (a_aval, b_aval) = args, avals
-        b = sizes.mask(b, b_aval, 0, (b_aval.ndim - 2 if left_side else b_aval.ndim - 1,))
-        return self.call(sizes.bordered(a, a_aval), b, left_side=left_side, **params)
+        b = sizes.mask(b, b_aval, 0, (b_aval.ndim - 2 if params["left_side"] else b_aval.ndim - 1,))
+        return self.call(sizes.bordered(a, a_aval), b, **params)
 
 
 triangular_solve_p = TriangularSolve()
