@@ -21,7 +21,7 @@ from teucer.lax import _structure
 from teucer.lax._families import ELEMENTWISE, Elementwise
 
 Function = Callable[..., Any]
-for _module in pkgutil.iter_modules(
+for _module in pkgutil.walk_packages(
     lax.__path__, "teucer.lax."
 ):  # their import fills the library's table
     importlib.import_module(_module.name)

@@ -24,6 +24,8 @@ from teucer._base import dtypes
 
 # Loops that double a number until it is large do not end where it is taken for zero.
 ENDLESS = {"while_loop"}
+# XLA's code for AVX-512 BF16 takes some subnormal numbers for zeros that it only moves.
+FLUSHED_BY_MOVES = {("broadcast_in_dim", "bfloat16")}
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
@@ -63,6 +65,6 @@ if __name__ == "__main__":
         (name, dtype): results(op, dtype)
         for name, op in list(all_ops().items())[part::parts]
         for dtype in op.dtypes
-        if dtype in FLOATS and name not in ENDLESS
+        if dtype in FLOATS and name not in ENDLESS and (name, dtype) not in FLUSHED_BY_MOVES
     }
     Path(sys.argv[1]).write_bytes(pickle.dumps(table))

@@ -358,8 +358,9 @@ def _sign(ctx: Context, primitive: Primitive, x: Value) -> Value:
 
 def _next(ctx: Context, primitive: Primitive, x: Value, y: Value) -> Value:
     """The next number: the next integer, but that two zeros are one."""
-    x, y = _in_shape(ctx, x), _in_shape(ctx, y)
-    p, q = order.keys(ctx, x), order.keys(ctx, y)
+    # Integers throughout: code for AVX-512 BF16 flushes bfloat16 that is repeated.
+    p, q = (_in_shape(ctx, order.keys(ctx, v)) for v in (x, y))
+    bits_x, bits_y = (_in_shape(ctx, order.bits(ctx, v)) for v in (x, y))
 
     def constant(value: int) -> Value:
         return hlo.splat(ctx, value, p.aval)
@@ -371,12 +372,14 @@ def _next(ctx: Context, primitive: Primitive, x: Value, y: Value) -> Value:
     turned = hlo.elementwise(ctx, "subtract", constant(least), found)
     found = hlo.select(ctx, hlo.compare(ctx, found, constant(0), "LT"), turned, found)
     # Zero keeps the sign.
-    sign = hlo.elementwise(ctx, "and", order.bits(ctx, x), constant(least))
+    sign = hlo.elementwise(ctx, "and", bits_x, constant(least))
     found = hlo.select(ctx, hlo.compare(ctx, found, constant(0), "EQ"), sign, found)
-    found = hlo.select(ctx, hlo.compare(ctx, p, q, "EQ"), order.bits(ctx, y), found)
+    found = hlo.select(ctx, hlo.compare(ctx, p, q, "EQ"), bits_y, found)
     nan = constant(int(np.array(np.nan, x.dtype).view(p.dtype)))
-    for v in (x, y):
-        found = hlo.select(ctx, hlo.compare(ctx, v, v, "NE"), nan, found)
+    most, infinity = constant(order.most(x.dtype)), constant(order.infinity(x.dtype))
+    for bits in (bits_x, bits_y):
+        size = hlo.elementwise(ctx, "and", bits, most)
+        found = hlo.select(ctx, hlo.compare(ctx, size, infinity, "GT"), nan, found)
     return hlo.bitcast_convert(ctx, found, ctx.avals_out[0])
 
 
