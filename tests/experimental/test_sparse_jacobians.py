@@ -7,8 +7,8 @@ import scipy.sparse
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
+from teucer._sparse.colouring import colouring
 from teucer.experimental import sparse
-from teucer.experimental.sparse._colouring import colouring
 
 
 def laplacian(u):

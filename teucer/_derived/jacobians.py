@@ -286,7 +286,7 @@ def _sparse(
             f"{op}: sparse=True goes with neither holomorphic=True nor allow_int=True."
         )
     # A library far above, which few programs load.
-    above = importlib.import_module("teucer.experimental.sparse._sparse_jacobians")
+    above = importlib.import_module("teucer._sparse.jacobians")
     made: Callable[..., Any] = (
         above.sparse_hessian(fun, argnums, has_aux)
         if op == "hessian"

@@ -36,6 +36,10 @@ _SOURCES = {
         "angle copysign fmax fmin frexp heaviside hypot isneginf isposinf ldexp modf nan_to_num "
         "round signbit spacing"
     ),
+    "teucer.numpy._from_lax": (
+        "acos acosh asin asinh atan atan2 atanh cbrt cos cosh exp exp2 expm1 log log1p nextafter "
+        "sin sinh sqrt square tan tanh"
+    ),
     "teucer.numpy._histograms": "bincount histogram histogram2d histogram_bin_edges histogramdd",
     "teucer.numpy._index_tricks": (
         "c_ diag_indices diag_indices_from diagonal fill_diagonal index_exp ix_ mgrid ogrid r_ "
@@ -69,10 +73,6 @@ _SOURCES = {
     "teucer.numpy._ranges": "fromfunction geomspace indices linspace logspace meshgrid",
     "teucer.numpy._reductions": (
         "all any argmax argmin count_nonzero max mean min prod ptp std sum var"
-    ),
-    "teucer.numpy._from_lax": (
-        "acos acosh asin asinh atan atan2 atanh cbrt cos cosh exp exp2 expm1 log log1p nextafter "
-        "sin sinh sqrt square tan tanh"
     ),
     "teucer.numpy._select": "choose compress extract piecewise select",
     "teucer.numpy._sets": (

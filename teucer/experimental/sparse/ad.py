@@ -13,12 +13,12 @@ from teucer._base import tracebacks
 from teucer._base.lazy import listing
 from teucer._core.calls import as_indices, is_index
 from teucer._derived import jacobians
+from teucer._sparse.base import JAXSparse
+from teucer._sparse.bcoo_array import BCOO
+from teucer._sparse.bcsr_array import BCSR
+from teucer._sparse.jacobians import sparse_hessian, sparse_jacobian
 from teucer._transform import reverse
 from teucer._trees import pytrees
-from teucer.experimental.sparse._base import JAXSparse
-from teucer.experimental.sparse._bcoo_array import BCOO
-from teucer.experimental.sparse._bcsr_array import BCSR
-from teucer.experimental.sparse._sparse_jacobians import sparse_hessian, sparse_jacobian
 
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, Value

@@ -13,9 +13,9 @@ from teucer import numpy as jnp
 from teucer import random as jax_random
 from teucer._base import dtypes, tracebacks
 from teucer._base.lazy import listing
+from teucer._sparse.bcoo_array import BCOO
+from teucer._sparse.util import split_shape
 from teucer._transform.vmap import vmap
-from teucer.experimental.sparse._bcoo_array import BCOO
-from teucer.experimental.sparse.util import split_shape
 
 if TYPE_CHECKING:
     from teucer._core.typing import DTypeLike

@@ -10,12 +10,12 @@ import numpy as np
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import tracebacks
-from teucer.experimental.sparse import util
-from teucer.experimental.sparse._bcoo_array import BCOO
-from teucer.experimental.sparse._defined import defined
-from teucer.experimental.sparse._layout import validate_bcoo
-from teucer.experimental.sparse._places import first_of_each
-from teucer.experimental.sparse.util import SparseInfo, nfold_vmap, split_shape
+from teucer._sparse import util
+from teucer._sparse.bcoo_array import BCOO
+from teucer._sparse.defined import defined
+from teucer._sparse.layout import validate_bcoo
+from teucer._sparse.places import first_of_each
+from teucer._sparse.util import SparseInfo, nfold_vmap, split_shape
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, DTypeLike

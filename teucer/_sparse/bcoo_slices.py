@@ -12,12 +12,12 @@ import numpy as np
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import tracebacks
+from teucer._sparse import places
+from teucer._sparse.bcoo_array import BCOO
+from teucer._sparse.bcoo_layout import bcoo_update_layout
+from teucer._sparse.bcoo_order import bcoo_sum_duplicates, bcoo_transpose
+from teucer._sparse.bcoo_shapes import bcoo_squeeze, full_batch
 from teucer._transform.vmap import vmap
-from teucer.experimental.sparse import _places
-from teucer.experimental.sparse._bcoo_array import BCOO
-from teucer.experimental.sparse._bcoo_layout import bcoo_update_layout
-from teucer.experimental.sparse._bcoo_order import bcoo_sum_duplicates, bcoo_transpose
-from teucer.experimental.sparse._bcoo_shapes import bcoo_squeeze, full_batch
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def bcoo_slice(
         mat, [slice(a, b, s) for a, b, s in zip(starts, limits, steps, strict=True)]
     )
     if (shape[n:m], starts[n:m]) != (mat.shape[n:m], [0] * (m - n)):
-        kind, indices = indices.dtype, _places.wide(indices)
-        first, last, step = (_places.row(x[n:m], indices) for x in (starts, limits, steps))
+        kind, indices = indices.dtype, places.wide(indices)
+        first, last, step = (places.row(x[n:m], indices) for x in (starts, limits, steps))
         keep = (indices >= first) & (indices < last) & ((indices - first) % step == 0)
         data, indices = _kept(data, (indices - first) // step, keep.all(-1), shape[n:m])
         indices = indices.astype(kind)
@@ -83,7 +83,7 @@ def _cut(mat: BCOO, slices: Sequence[slice]) -> tuple[Any, Any]:
 def _kept(data: Any, indices: Array, keep: Any, sizes: Sequence[int]) -> tuple[Any, Any]:
     """Buffers of the elements kept, padding in the place of the others."""
     n = indices.ndim - 2
-    indices = _places.kept(keep, indices, sizes)
+    indices = places.kept(keep, indices, sizes)
     data = jnp.where(
         lax.expand_dims(keep, range(n + 1, data.ndim)), data, jnp.zeros((), data.dtype)
     )
@@ -146,11 +146,11 @@ def bcoo_dynamic_slice(
     for axis in range(m, mat.ndim):
         data = lax.dynamic_slice_in_dim(data, starts[axis], sizes[axis], axis - mat.n_sparse + 1)
     if mat.n_sparse:
-        kind, indices = indices.dtype, _places.wide(indices)
+        kind, indices = indices.dtype, places.wide(indices)
         first = jnp.stack([i.astype(indices.dtype) for i in starts[n:m]]).reshape(
             (1,) * (indices.ndim - 1) + (-1,)
         )
-        keep = (indices >= first) & (indices < first + _places.row(sizes[n:m], indices))
+        keep = (indices >= first) & (indices < first + places.row(sizes[n:m], indices))
         data, indices = _kept(data, indices - first, keep.all(-1), sizes[n:m])
         indices = indices.astype(kind)
     return _compact(

@@ -12,9 +12,9 @@ import numpy as np
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import tracebacks
-from teucer.experimental.sparse import _places
-from teucer.experimental.sparse._bcoo_array import BCOO
-from teucer.experimental.sparse._bcoo_order import bcoo_transpose
+from teucer._sparse import places
+from teucer._sparse.bcoo_array import BCOO
+from teucer._sparse.bcoo_order import bcoo_transpose
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike
@@ -105,7 +105,7 @@ def _with_sparse(
 ) -> tuple[Any, Any]:
     """Buffers with columns of indices taken from `sources` (None: a new axis), along those that
     repeat once a place."""
-    valid = _places.inside(indices, old)
+    valid = places.inside(indices, old)
     counts = [r for r in repeats if r is not None]
     grid = np.indices(counts).reshape(len(counts), -1).T if counts else np.zeros((1, 0), int)
     times = len(grid)
@@ -124,7 +124,7 @@ def _with_sparse(
     stacked = (
         jnp.stack(cols, -1) if cols else jnp.zeros((*indices.shape[:-1], times, 0), indices.dtype)
     )
-    stacked = _places.kept(valid[..., None], stacked, new)
+    stacked = places.kept(valid[..., None], stacked, new)
     nse = indices.shape[n] * times
     data = jnp.broadcast_to(
         lax.expand_dims(data, [n + 1]), (*data.shape[: n + 1], times, *data.shape[n + 1 :])
@@ -220,10 +220,10 @@ def _padded(data: Array, indices: Array, nse: int, sizes: Sequence[int], n: int)
 
 def _shifted(mat: BCOO, indices: ArrayLike, column: int, offset: int, sizes: Sequence[int]) -> Any:
     """Indices moved along one axis; what was out of bounds is so in the new sizes."""
-    valid = _places.inside(indices, mat.shape[mat.n_batch : mat.n_batch + mat.n_sparse])
+    valid = places.inside(indices, mat.shape[mat.n_batch : mat.n_batch + mat.n_sparse])
     step = [0] * len(sizes)
     step[column] = offset
-    return _places.kept(valid, indices + _places.row(step, indices), sizes)
+    return places.kept(valid, indices + places.row(step, indices), sizes)
 
 
 @tracebacks.api_boundary
@@ -247,9 +247,9 @@ def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
     indices = lax.rev(indices, batch)
     sparse = [a - n for a in axes if n <= a < m]
     if sparse:
-        last = _places.row([size - 1 for size in operand.shape[n:m]], indices)
+        last = places.row([size - 1 for size in operand.shape[n:m]], indices)
         turned = np.isin(np.arange(m - n), sparse).reshape((1,) * (indices.ndim - 1) + (-1,))
-        inside = _places.inside(indices, operand.shape[n:m])[..., None]
+        inside = places.inside(indices, operand.shape[n:m])[..., None]
         indices = jnp.where(inside & turned, last - indices, indices)
     return BCOO(
         (data, indices),
@@ -298,8 +298,8 @@ def without_columns(
     still, or 0."""
     n = indices.ndim - 2
     kept = [k for k in range(len(sizes)) if k not in dropped]
-    inside = _places.inside(indices, sizes)
-    indices = _places.kept(inside, indices[..., np.array(kept, int)], [sizes[k] for k in kept])
+    inside = places.inside(indices, sizes)
+    indices = places.kept(inside, indices[..., np.array(kept, int)], [sizes[k] for k in kept])
     if not kept:
         data = jnp.where(
             lax.expand_dims(inside, range(n + 1, data.ndim)), data, jnp.zeros_like(data)
@@ -349,9 +349,9 @@ def bcoo_reshape(
     else:
         data, indices = mat._bufs
     old = mat.shape[n:m]
-    inside = _places.inside(indices, old)
-    moved = _moved_places(_places.wide(indices), old, sparse).astype(indices.dtype)
-    indices = _places.kept(inside, moved, sparse)
+    inside = places.inside(indices, old)
+    moved = _moved_places(places.wide(indices), old, sparse).astype(indices.dtype)
+    indices = places.kept(inside, moved, sparse)
     return BCOO(
         (data.reshape(*batch, mat.nse, *dense), indices.reshape(*batch, mat.nse, len(sparse))),
         shape=(*batch, *sparse, *dense),

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
+from teucer._sparse.base import JAXSparse
+from teucer._sparse.bcoo_array import BCOO
+from teucer._sparse.bcsr_array import BCSR
+from teucer._sparse.util import Shape
 from teucer._trees import pytrees
-from teucer.experimental.sparse._base import JAXSparse
-from teucer.experimental.sparse._bcoo_array import BCOO
-from teucer.experimental.sparse._bcsr_array import BCSR
-from teucer.experimental.sparse.util import Shape
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Value

@@ -9,18 +9,19 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
-from teucer.experimental.sparse import _places, util
-from teucer.experimental.sparse._bcoo_array import BCOO
-from teucer.experimental.sparse._bcoo_order import bcoo_sum_duplicates_p
-from teucer.experimental.sparse._contraction import (
+from teucer._sparse import places as _places
+from teucer._sparse import util
+from teucer._sparse.bcoo_array import BCOO
+from teucer._sparse.bcoo_order import bcoo_sum_duplicates_p
+from teucer._sparse.contraction import (
     Contraction,
     as_numbers,
     contraction,
     product_dtype,
 )
-from teucer.experimental.sparse._defined import defined
-from teucer.experimental.sparse._layout import validate_bcoo
-from teucer.experimental.sparse.util import SparseInfo, broadcasting_vmap
+from teucer._sparse.defined import defined
+from teucer._sparse.layout import validate_bcoo
+from teucer._sparse.util import SparseInfo, broadcasting_vmap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,12 +19,12 @@ from teucer._core.primitive import Primitive
 from teucer._core.trace import EVAL, Tracer, typeof, using
 from teucer._derived.linear_call import linear_call_p
 from teucer._derived.rules_table import Rules
-from teucer.experimental.sparse import bcoo, bcsr
-from teucer.experimental.sparse._bcoo_arith import dense_at
-from teucer.experimental.sparse._bcoo_array import BCOO
-from teucer.experimental.sparse._bcoo_shapes import full_batch
-from teucer.experimental.sparse._bcsr_array import BCSR
-from teucer.experimental.sparse._spenv import SparsifyEnv, SparsifyValue, array_of, spvalue_of
+from teucer._sparse import bcoo, bcsr
+from teucer._sparse.bcoo_arith import dense_at
+from teucer._sparse.bcoo_array import BCOO
+from teucer._sparse.bcoo_shapes import full_batch
+from teucer._sparse.bcsr_array import BCSR
+from teucer._sparse.spenv import SparsifyEnv, SparsifyValue, array_of, spvalue_of
 from teucer.lax._families import Elementwise
 from teucer.lax._structure import add_any_p
 

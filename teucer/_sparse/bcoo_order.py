@@ -11,11 +11,12 @@ import numpy as np
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import tracebacks
-from teucer.experimental.sparse import _places, util
-from teucer.experimental.sparse._bcoo_array import BCOO
-from teucer.experimental.sparse._defined import defined
-from teucer.experimental.sparse._layout import validate_bcoo
-from teucer.experimental.sparse.util import SparseInfo, nfold_vmap, split_shape
+from teucer._sparse import places as _places
+from teucer._sparse import util
+from teucer._sparse.bcoo_array import BCOO
+from teucer._sparse.defined import defined
+from teucer._sparse.layout import validate_bcoo
+from teucer._sparse.util import SparseInfo, nfold_vmap, split_shape
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike

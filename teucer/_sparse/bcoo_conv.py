@@ -13,12 +13,12 @@ from teucer import numpy as jnp
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import tracebacks
 from teucer._derived.staging import eval_shape
-from teucer.experimental.sparse import _places
-from teucer.experimental.sparse._bcoo_array import BCOO
-from teucer.experimental.sparse._bcoo_dense import bcoo_fromdense
-from teucer.experimental.sparse._bcoo_layout import bcoo_update_layout
-from teucer.experimental.sparse._bcoo_order import bcoo_sum_duplicates
-from teucer.experimental.sparse._contraction import product_dtype
+from teucer._sparse import places as _places
+from teucer._sparse.bcoo_array import BCOO
+from teucer._sparse.bcoo_dense import bcoo_fromdense
+from teucer._sparse.bcoo_layout import bcoo_update_layout
+from teucer._sparse.bcoo_order import bcoo_sum_duplicates
+from teucer._sparse.contraction import product_dtype
 from teucer.lax._convolution.shapes import canonical_padding, conv_dimension_numbers
 
 if TYPE_CHECKING:

@@ -80,7 +80,7 @@ class JAXSparse(abc.ABC):
             moves.block_until_ready(buffer)
         return self
 
-    if TYPE_CHECKING:  # What `_operators` attaches to the classes that have it.
+    if TYPE_CHECKING:  # What `operators` attaches to the classes that have it.
 
         def __add__(self, other: object) -> Any: ...
         def __radd__(self, other: object) -> Any: ...

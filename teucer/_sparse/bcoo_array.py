@@ -1,6 +1,6 @@
 """The class of batched COO arrays: buffers, shape and layout.
 
-What is computed with them is attached by `_bcoo_methods`.
+What is computed with them is attached by `methods`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from teucer import numpy as jnp
+from teucer._sparse.base import JAXSparse
+from teucer._sparse.layout import BCOOProperties, validate_bcoo
+from teucer._sparse.util import SparseInfo
 from teucer._trees.registry import register_pytree_node_class
-from teucer.experimental.sparse._base import JAXSparse
-from teucer.experimental.sparse._layout import BCOOProperties, validate_bcoo
-from teucer.experimental.sparse.util import SparseInfo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +64,7 @@ class BCOO(JAXSparse):
         super().__init__(args, shape=shape)
         validate_bcoo(self.data, self.indices, self.shape)
 
-    if TYPE_CHECKING:  # What `_methods` attaches.
+    if TYPE_CHECKING:  # What `methods` attaches.
 
         def todense(self) -> Array: ...
         def transpose(self, axes: Axes | None = ...) -> BCOO: ...

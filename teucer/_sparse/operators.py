@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from teucer import numpy as jnp
 from teucer._derived.stages import jit
-from teucer.experimental.sparse import _methods
-from teucer.experimental.sparse._base import JAXSparse
-from teucer.experimental.sparse._bcoo_array import BCOO
-from teucer.experimental.sparse._bcsr_array import BCSR
-from teucer.experimental.sparse.coo import COO
-from teucer.experimental.sparse.csr import CSC, CSR
-from teucer.experimental.sparse.transform import sparsify
+from teucer._sparse import methods
+from teucer._sparse.base import JAXSparse
+from teucer._sparse.bcoo_array import BCOO
+from teucer._sparse.bcsr_array import BCSR
+from teucer._sparse.coo import COO
+from teucer._sparse.csr import CSC, CSR
+from teucer._sparse.transform import sparsify
 
 if TYPE_CHECKING:
     from teucer._core.typing import Value
@@ -105,17 +105,17 @@ def _absent(name: str) -> Callable[..., Any]:
 
 
 for _name in ("add", "sub", "mul", "matmul"):
-    _methods._attach(JAXSparse)(_absent(f"__{_name}__"))
-    _methods._attach(JAXSparse)(_absent(f"__r{_name}__"))
+    methods._attach(JAXSparse)(_absent(f"__{_name}__"))
+    methods._attach(JAXSparse)(_absent(f"__r{_name}__"))
 for _name in ("__neg__", "__pos__", "__getitem__"):
-    _methods._attach(JAXSparse)(_absent(_name))
+    methods._attach(JAXSparse)(_absent(_name))
 for _cls in (BCOO, BCSR):
     for _name in BINARY:
-        _methods._attach(_cls)(_binary(_name, False))
+        methods._attach(_cls)(_binary(_name, False))
         if _name not in _COMPARISONS:
-            _methods._attach(_cls)(_binary(_name, True))
+            methods._attach(_cls)(_binary(_name, True))
     for _name in UNARY:
-        _methods._attach(_cls)(_unary(_name))
+        methods._attach(_cls)(_unary(_name))
 for _cls in (COO, CSR, CSC):
     for _name in (
         [f"__{p}{n}__" for n in BINARY for p in ("", "r")]

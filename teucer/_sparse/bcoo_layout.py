@@ -16,11 +16,11 @@ import numpy as np
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import tracebacks
-from teucer.experimental.sparse import _places
-from teucer.experimental.sparse._bcoo_array import BCOO
-from teucer.experimental.sparse._bcoo_order import bcoo_sum_duplicates
-from teucer.experimental.sparse._bcoo_shapes import full_batch
-from teucer.experimental.sparse.util import SparseEfficiencyError, SparseEfficiencyWarning
+from teucer._sparse import places
+from teucer._sparse.bcoo_array import BCOO
+from teucer._sparse.bcoo_order import bcoo_sum_duplicates
+from teucer._sparse.bcoo_shapes import full_batch
+from teucer._sparse.util import SparseEfficiencyError, SparseEfficiencyWarning
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, DTypeLike
@@ -154,5 +154,5 @@ def _sparse_to_batch(
     data = jnp.where(
         lax.expand_dims(hit, range(hit.ndim, data.ndim)), data, jnp.zeros((), data.dtype)
     )
-    others = _places.kept(hit, lax.expand_dims(others, range(n, n + k)), rest)
+    others = places.kept(hit, lax.expand_dims(others, range(n, n + k)), rest)
     return data, others

@@ -13,8 +13,8 @@ from teucer._base import dtypes, tracebacks
 from teucer._core.primitive import Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
-from teucer.experimental.sparse._defined import Defined
-from teucer.experimental.sparse.csr import _csr_matmat, _csr_matvec
+from teucer._sparse.csr import _csr_matmat, _csr_matvec
+from teucer._sparse.defined import Defined
 from teucer.lax._callbacks import pure_callback
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The class of batched CSR arrays: buffers, shape and layout.
 
-Its operators are attached by `_operators`.
+Its operators are attached by `operators`.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from teucer import numpy as jnp
+from teucer._sparse.base import JAXSparse
+from teucer._sparse.bcoo_array import BCOO
+from teucer._sparse.bcoo_order import bcoo_sort_indices
+from teucer._sparse.layout import BCSRProperties, validate_bcsr
+from teucer._sparse.util import SparseInfo, _coo_to_csr, _csr_to_coo
 from teucer._trees.registry import register_pytree_node_class
-from teucer.experimental.sparse._base import JAXSparse
-from teucer.experimental.sparse._bcoo_array import BCOO
-from teucer.experimental.sparse._bcoo_order import bcoo_sort_indices
-from teucer.experimental.sparse._layout import BCSRProperties, validate_bcsr
-from teucer.experimental.sparse.util import SparseInfo, _coo_to_csr, _csr_to_coo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ class BCSR(JAXSparse):
         super().__init__(args, shape=shape)
         validate_bcsr(self.data, self.indices, self.indptr, self.shape)
 
-    if TYPE_CHECKING:  # What `_methods` attaches.
+    if TYPE_CHECKING:  # What `methods` attaches.
 
         def todense(self) -> Array: ...
         def transpose(self, axes: Axes | None = ...) -> BCSR: ...

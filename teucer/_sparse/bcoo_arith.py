@@ -11,19 +11,19 @@ import numpy as np
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import tracebacks
-from teucer.experimental.sparse import _places
-from teucer.experimental.sparse._bcoo_array import BCOO
-from teucer.experimental.sparse._bcoo_dense import columns
-from teucer.experimental.sparse._bcoo_dot import _bcoo_dot_general, _bcoo_rdot_general
-from teucer.experimental.sparse._bcoo_layout import bcoo_update_layout
-from teucer.experimental.sparse._bcoo_shapes import (
+from teucer._sparse import places
+from teucer._sparse.bcoo_array import BCOO
+from teucer._sparse.bcoo_dense import columns
+from teucer._sparse.bcoo_dot import _bcoo_dot_general, _bcoo_rdot_general
+from teucer._sparse.bcoo_layout import bcoo_update_layout
+from teucer._sparse.bcoo_shapes import (
     bcoo_broadcast_in_dim,
     full_batch,
     without_columns,
 )
-from teucer.experimental.sparse._bcoo_spdot import spdot_general
-from teucer.experimental.sparse._layout import validate_bcoo
-from teucer.experimental.sparse.util import SparseInfo, nfold_vmap
+from teucer._sparse.bcoo_spdot import spdot_general
+from teucer._sparse.layout import validate_bcoo
+from teucer._sparse.util import SparseInfo, nfold_vmap
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array
@@ -201,11 +201,11 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
     sizes = shape[n_batch:m]
 
     def element(ld: Any, li: Any, rd: Any, ri: Any) -> Any:
-        inside = _places.inside(ri, rhs.shape[n_batch:m])
+        inside = places.inside(ri, rhs.shape[n_batch:m])
         at = np.array(paired, int)
-        of_rhs = _places.kept(inside, ri[:, at], [sizes[k] for k in paired])
+        of_rhs = places.kept(inside, ri[:, at], [sizes[k] for k in paired])
         rd = jnp.where(lax.expand_dims(inside, range(1, rd.ndim)), rd, jnp.zeros((), rd.dtype))
-        return ld * _places.sums_at(li[:, at], of_rhs, rd, [sizes[k] for k in paired])
+        return ld * places.sums_at(li[:, at], of_rhs, rd, [sizes[k] for k in paired])
 
     ld, rd = lhs.data.astype(kind), rhs.data.astype(kind)
     data = nfold_vmap(element, n_batch)(ld, lhs.indices, rd, rhs.indices)

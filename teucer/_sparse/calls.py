@@ -21,10 +21,10 @@ from teucer._derived.custom_jvp import custom_jvp_call_p
 from teucer._derived.custom_vjp import custom_vjp_call_p
 from teucer._derived.metadata import xla_metadata_call_p
 from teucer._derived.remat import remat_p
+from teucer._sparse.base import JAXSparse
+from teucer._sparse.spenv import SparsifyEnv, SparsifyValue, array_of, spvalue_of
 from teucer._transform.jit_calls import jit_p
 from teucer._trees import pytrees
-from teucer.experimental.sparse._base import JAXSparse
-from teucer.experimental.sparse._spenv import SparsifyEnv, SparsifyValue, array_of, spvalue_of
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray

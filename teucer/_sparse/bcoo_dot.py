@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import tracebacks
-from teucer.experimental.sparse._bcoo_dense import columns
-from teucer.experimental.sparse._contraction import (
+from teucer._sparse.bcoo_dense import columns
+from teucer._sparse.contraction import (
     Contraction,
     as_numbers,
     at_places,
     contraction,
     product_dtype,
 )
-from teucer.experimental.sparse._defined import defined
-from teucer.experimental.sparse._layout import validate_bcoo
-from teucer.experimental.sparse.util import SparseInfo, broadcasting_vmap
+from teucer._sparse.defined import defined
+from teucer._sparse.layout import validate_bcoo
+from teucer._sparse.util import SparseInfo, broadcasting_vmap
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, DTypeLike

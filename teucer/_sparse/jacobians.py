@@ -20,12 +20,12 @@ from teucer._core.trace import typeof
 from teucer._derived.forward import jvp
 from teucer._derived.stages import jit
 from teucer._derived.vjp import vjp
+from teucer._sparse.bcoo_array import BCOO
+from teucer._sparse.colouring import colouring
+from teucer._sparse.sparsity import sparsity
 from teucer._transform.reverse import grad
 from teucer._transform.vmap import vmap
 from teucer._trees import pytrees
-from teucer.experimental.sparse._bcoo_array import BCOO
-from teucer.experimental.sparse._colouring import colouring
-from teucer.experimental.sparse._sparsity import sparsity
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray

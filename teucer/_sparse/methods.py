@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from teucer import numpy as jnp
+from teucer._sparse import bcoo, bcsr
+from teucer._sparse.bcoo_array import BCOO
+from teucer._sparse.bcsr_array import BCSR
+from teucer._sparse.transform import sparsify
 from teucer._trees.containers import Container, containers
-from teucer.experimental.sparse import bcoo, bcsr
-from teucer.experimental.sparse._bcoo_array import BCOO
-from teucer.experimental.sparse._bcsr_array import BCSR
-from teucer.experimental.sparse.transform import sparsify
 
 if TYPE_CHECKING:
     from teucer._core.typing import Axes, DTypeLike
