@@ -4,12 +4,14 @@ Several processes within one, each with its own state, over a service that is a 
 """
 
 import re
+import socket
 from types import SimpleNamespace
 
 import pytest
 
 from teucer._base import config
 from teucer._devices import processes
+from teucer._devices.links import Links
 from teucer._devices.processes import ProcessFailure
 from teucer._devices.watch import Watch
 from teucer._executables import agreement
@@ -45,6 +47,9 @@ class Service:
 
     blocking_key_value_get_bytes = blocking_key_value_get
 
+    def programs(self):
+        return [key for key in self.values if key.startswith("teucer/programs/")]
+
 
 class Processes:
     """Three processes; `devices` are those of some of them."""
@@ -54,6 +59,7 @@ class Processes:
         self.watches = [Watch(self.service, i, 3, "nowhere", 5, lambda: None) for i in range(3)]
         for watch in self.watches:
             watch._concluded.set()
+            watch.links.open()
 
     def become(self, i):
         for name, value in (
@@ -78,7 +84,10 @@ class Processes:
 @pytest.fixture
 def three(monkeypatch):
     with config.collective_timeout(0):
-        yield Processes(monkeypatch)
+        found = Processes(monkeypatch)
+        yield found
+        for watch in found.watches:
+            watch.links.close()
 
 
 def test_a_process_alone():
@@ -91,7 +100,7 @@ def test_a_process_alone():
 
 def test_one_process_has_nothing_to_agree_on(three):
     assert three.compile(0, group=(0,)) is three.compile(1, group=(1, 1)) is None
-    assert three.compile(0, group=()) is None and not three.service.values
+    assert three.compile(0, group=()) is None and not three.service.programs()
     three.patch.setattr(processes.state, "client", None)
     assert agreement.agreement_of([SimpleNamespace(process_index=0)], "f", TEXT, None) is None
 
@@ -150,7 +159,7 @@ def test_a_program_that_is_not_shown_differs_all_the_same(three, missing):
         three.patch.setattr(agreement, "_LONGEST", 1)
     three.call(0, three.compile(0))
     if missing == "lost":
-        (key,) = (key for key in three.service.values if "teucer/programs" in key)
+        (key,) = three.service.programs()
         del three.service.values[key]
     with pytest.raises(ProcessFailure) as caught:
         three.call(1, three.compile(1, TEXT + "more"))
@@ -181,7 +190,7 @@ def test_programs_are_not_compared_where_that_is_switched_off(three):
         assert agreed[0].fingerprint != agreed[1].fingerprint
         for i in (0, 1):
             three.call(i, agreed[i])
-    assert not three.service.values
+    assert not three.service.programs()
     # They are counted, so that the next ones are compared once it is on again.
     assert three.compile(0).group == three.compile(1).group == (0, 1)
 
@@ -208,3 +217,57 @@ def test_errors_of_programs_name_the_process_at_fault(three):
     three.patch.setattr(processes.state, "watch", None)
     with pytest.raises(RuntimeError, match=r"f: this program runs over processes \(0, 1\), and "):
         agreed.run(list)
+
+
+def said(service, number):
+    def nothing_comes():
+        raise TimeoutError
+
+    found = Links(number, "localhost:1", lambda key, _: service[key], service.__setitem__)
+    found.open()
+    return found, nothing_comes
+
+
+def test_many_processes_pass_on_what_the_first_says():
+    """Along a tree, in the order of the calls, and for each group apart."""
+    service, group = {}, tuple(range(40))
+    every = [said(service, number) for number in group]
+    first = every[0][0]
+    for number, hash_ in enumerate((b"hash of ", b"another ", b"hash of ")):
+        first.say(group, hash_, number, hash_, lambda: "f\nline 1")
+        first.say(group[::3], b"the rest", number, "there", lambda: "g\nline 2")
+    for number, hash_ in enumerate((b"hash of ", b"another ", b"hash of ")):
+        for own, turn in every[1:]:
+            heard = own.hear(group, number, turn)
+            assert heard[:2] == (hash_, number) and own.describe(group, heard) == "f\nline 1"
+        for own, turn in every[3::3]:
+            heard = own.hear(group[::3], number, turn)
+            assert heard[:2] == (b"the rest", number)
+            assert own.describe(group[::3], heard) == "g\nline 2"
+    assert max(len(own._to) for own, _ in every) <= 32
+    with pytest.raises(TimeoutError):
+        every[1][0].hear(group, 3, every[1][1])
+    for own, _ in every:
+        own.close()
+
+
+def test_what_is_not_compared_is_passed_over():
+    service = {}
+    (first, _), (second, turn) = (said(service, number) for number in (0, 1))
+    first.say((0, 1), b"unheard ", 0, 0, lambda: "f\nline")
+    first.say((0, 1), b"compared", 1, 0, lambda: "f\nline")
+    assert second.hear((0, 1), 1, turn).fingerprint == b"compared"
+    first.say((0, 1), b"compared", 3, 0, lambda: "f\nline")
+    assert second.hear((0, 1), 2, turn) is None
+    assert second.hear((0, 1), 3, turn).fingerprint == b"compared"
+    first.close(), second.close()
+
+
+def test_strangers_are_not_heard():
+    service = {}
+    (first, _), (second, turn) = (said(service, number) for number in (0, 1))
+    with socket.create_connection(("127.0.0.1", int(service["links/1"].split()[1]))) as stranger:
+        stranger.sendall(bytes(100))
+        first.say((0, 1), b"true one", 0, 0, lambda: "f\nline")
+        assert second.hear((0, 1), 0, turn).fingerprint == b"true one"
+    first.close(), second.close()

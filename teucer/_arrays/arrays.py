@@ -77,24 +77,24 @@ def to_numpy(x: ArrayImpl) -> np.ndarray[Any, Any]:
         pass
     elif processes.state.client is not None and not x_._sharding.is_fully_addressable:
         x_._npy_value = _elsewhere(x_)
+    elif x_.is_fully_replicated:
+        # Of copies on several devices the first is read.
+        value, in_place = _read(x_ if x_._sharding.num_devices == 1 else xla.shard_arrays(x_)[0])
+        value.flags.writeable = False
+        if in_place:
+            return value
+        x_._npy_value = value
     else:
-        if x_.is_fully_replicated:
-            # Of copies on several devices the first is read.
-            one = x_ if x_._sharding.num_devices == 1 else xla.shard_arrays(x_)[0]
-            value, in_place = _read(one)
-            value.flags.writeable = False
-            if in_place:
-                return value
-            x_._npy_value = value
-        else:
-            x_._npy_value = _gather(x_)
+        x_._npy_value = _gather(x_)
     return x_._npy_value  # type: ignore[no-any-return]
 
 
 def _elsewhere(x: ArrayImpl) -> np.ndarray[Any, Any]:
     """The values of an array that other processes hold, too: what this one holds, if that is
     all."""
-    if not _is_legible(x):
+    whole = x.is_fully_replicated and not x._sharding._sums()
+    copies = xla.shard_arrays(x) if whole else ()
+    if not copies and not _is_legible(x):
         raise RuntimeError(
             "Fetching value for `jax.Array` that spans non-addressable (non process local) "
             f"devices is not possible.\n    x: {x.aval.str_short()}, sharding {x.sharding}\n"
@@ -102,6 +102,10 @@ def _elsewhere(x: ArrayImpl) -> np.ndarray[Any, Any]:
             "jax.experimental.multihost_utils.process_allgather(x, tiled=True)."
         )
     try:
+        if copies:
+            value = np.array(_read(copies[0])[0])
+            value.flags.writeable = False
+            return value
         return _joined(x, {repr(shard.index): shard for shard in x.addressable_shards}.values())
     except XlaRuntimeError as err:
         raise processes.explained(err) from err

@@ -21,10 +21,11 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from teucer._base import config, source
+from teucer._devices.links import Links
 from teucer._devices.processes import ProcessFailure
 from teucer._xla.client import XlaRuntimeError
 
@@ -40,19 +41,18 @@ _IN_FLIGHT = (
 class Call:
     """A call of a program that runs over several processes, which are its group."""
 
-    __slots__ = ("fingerprint", "group", "line", "name", "number", "results", "started")
+    __slots__ = ("fingerprint", "group", "name", "number", "place", "results", "started")
+    results: Sequence[Any] | None
 
-    def __init__(
-        self, group: tuple[int, ...], number: int, name: str, fingerprint: str, line: str
-    ) -> None:
-        self.group, self.number, self.name, self.fingerprint, self.line = (
-            group,
-            number,
-            name,
-            fingerprint,
-            line,
-        )
-        self.started, self.results = time.monotonic(), None  # type: float, list[Any] | None
+    def __init__(self, group: tuple[int, ...], number: int, name: str, fingerprint: str) -> None:
+        self.group, self.number, self.name, self.fingerprint = group, number, name, fingerprint
+        self.place = source.here()
+        self.started, self.results = time.monotonic(), None
+
+    @property
+    def line(self) -> str:
+        """The user's line."""
+        return source.describe(self.place)
 
     def running(self) -> bool:
         """Whether it has not ended yet, as far as one can see."""
@@ -98,7 +98,7 @@ class Watch:
             for work in (self._beat, self._judge)
         ]
         self._told: str | None = None
-        self._forgotten: dict[str, int] = {}
+        self.links = Links(number, address, self._found, self._tell)
         self._ended = self._failing = False
         self._stopped = threading.Event()
         self._concluded = threading.Event()
@@ -109,7 +109,8 @@ class Watch:
         self._written: frozenset[int] = frozenset()
 
     def start(self) -> None:
-        """Start both threads."""
+        """Start both threads, and let the others reach this process."""
+        self.links.open()
         for thread in self._threads:
             thread.start()
 
@@ -120,6 +121,7 @@ class Watch:
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(5)
+        self.links.close()
 
     # What this process does
 
@@ -129,26 +131,31 @@ class Watch:
         name: str,
         fingerprint: str,
         difference: Callable[[str], str],
+        limited: bool = True,
     ) -> Call:
-        """Write down a call that is about to run; waits where too many are running.
+        """Write down a call that is about to run, and compare it with that of the first process.
 
-        difference: what the program of another fingerprint has otherwise, as lines.
+        difference: what the program of another fingerprint has otherwise, as lines. limited:
+        whether to wait where too many calls are running.
         """
         self.check(group)
-        line = source.describe(source.here())
+        oldest: Call | None = None
         with self._lock:
-            call = Call(group, self._counts[group], name, fingerprint, line)
+            call = Call(group, self._counts[group], name, fingerprint)
             self._counts[group] += 1
             self._recent.append(call)
-            self._in_flight.append(call)
-            oldest = list(self._in_flight)[:-_IN_FLIGHT]
+            waiting = self._in_flight
+            while waiting and not waiting[0].running():
+                waiting.popleft()
+            if limited and len(waiting) >= _IN_FLIGHT:
+                oldest = waiting[-_IN_FLIGHT]
+            waiting.append(call)
         if config.check_programs.value:
             self._agree(call, difference)
-        for before in oldest:
-            for x in before.results or ():
+        if oldest is not None:
+            for x in oldest.results or ():
                 if not x.is_deleted():
                     x.block_until_ready()
-        self._forget_ended()
         return call
 
     def _forget_ended(self) -> Call | None:
@@ -160,22 +167,48 @@ class Watch:
 
     def _agree(self, call: Call, difference: Callable[[str], str]) -> None:
         """Raise ProcessFailure if the first process of the group makes another call."""
-        group = _key(call.group)
-        where = f"{ROOT}/order/{group}/{call.number}"
-        if self._number == call.group[0]:
-            self._client.key_value_set(
-                where, f"{call.fingerprint}\n{call.name}\n{call.line}", allow_overwrite=True
+        own, group = bytes.fromhex(call.fingerprint), call.group
+        if self._number == group[0]:
+            self.links.say(
+                group,
+                own,
+                call.number,
+                (call.name, call.place),
+                lambda: f"{call.name}\n{call.line}",
             )
             return
-        theirs, name, line = self.ask(
-            where, call.group, f"{call.name}, called at {call.line}"
-        ).split("\n", 2)
-        if theirs != call.fingerprint:
+        said = self.links.hear(group, call.number, self._turn(call))
+        if said is not None and said.fingerprint != own:
             call.results = []
+            name, line = self.links.describe(group, said).split("\n", 1)
             raise ProcessFailure(
-                _differ(call, self._number, call.group[0], name, line, difference(theirs)),
+                _differ(
+                    call,
+                    self._number,
+                    group[0],
+                    name,
+                    line,
+                    difference(said.fingerprint.hex()),
+                ),
                 (self._number,),
             )
+
+    def _turn(self, call: Call) -> Callable[[], None]:
+        """What a process does now and then while it waits for the first one of a call's group."""
+        deadline = time.monotonic() + config.collective_timeout.value
+
+        def turn() -> None:
+            self.check(call.group)
+            if time.monotonic() > deadline:
+                raise _did_not_come(call.group[0], f"{call.name}, called at {call.line}")
+
+        return turn
+
+    def _found(self, key: str, milliseconds: int) -> str:
+        return str(self._client.blocking_key_value_get(f"{ROOT}/{key}", milliseconds))
+
+    def _tell(self, key: str, text: str) -> None:
+        self._client.key_value_set(f"{ROOT}/{key}", text, allow_overwrite=True)
 
     def ask(self, key: str, group: tuple[int, ...], what: str) -> str:
         """What the first process of a group says under a key, when it comes to that.
@@ -201,11 +234,7 @@ class Watch:
             if "DEADLINE" not in str(failure):
                 raise self.explained(failure)
             if time.monotonic() > deadline:
-                raise ProcessFailure(
-                    f"process {group[0]} did not come to {what}, within "
-                    f"{config.collective_timeout.value} s (teucer_collective_timeout).",
-                    (group[0],),
-                )
+                raise _did_not_come(group[0], what)
 
     def check(self, group: tuple[int, ...]) -> None:
         """Raise the verdict, if there is one and it concerns these processes."""
@@ -392,7 +421,6 @@ class Watch:
         hear the first."""
         first = min(set(range(self._count)) - self.failed, default=0)
         if self._number == first:
-            self._forget()
             heard = self._client.key_value_dir_get(f"{ROOT}/beats/")
         else:
             heard = [(f"{ROOT}/beats/{first}", self._value(f"{ROOT}/beats/{first}"))]
@@ -418,20 +446,6 @@ class Watch:
             if "NOT_FOUND" in str(err):
                 return ""
             raise
-
-    def _forget(self) -> None:
-        """Delete what was said of calls that every process has made."""
-        seen = {
-            int(key.rpartition("/")[2]): _read(text)
-            for key, text in self._client.key_value_dir_get(f"{ROOT}/calls/")
-        }
-        with self._lock:
-            groups = {_key(group): group for group in self._counts}
-        for key, group in groups.items():
-            done = min((seen[i].counts.get(key, 0) if i in seen else 0) for i in group)
-            for n in range(self._forgotten.get(key, 0), done):
-                self._client.key_value_delete(f"{ROOT}/order/{key}/{n}")
-            self._forgotten[key] = done
 
     def _own_calls(self) -> str:
         with self._lock:
@@ -562,6 +576,14 @@ def _differ(call: Call, number: int, other: int, name: str, line: str, differenc
         "  All processes must make the same calls in the same order, with arguments of the same "
         "shapes. What\n  differs between them must come in as an argument's values. What does not "
         "communicate,\n  each may run alone."
+    )
+
+
+def _did_not_come(number: int, what: str) -> ProcessFailure:
+    return ProcessFailure(
+        f"process {number} did not come to {what}, within {config.collective_timeout.value} s "
+        "(teucer_collective_timeout).",
+        (number,),
     )
 
 

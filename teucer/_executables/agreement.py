@@ -7,11 +7,16 @@ import itertools
 import re
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from teucer._base import config
 from teucer._devices import processes
+from teucer._executables import scouts
+from teucer._xla import dispatcher
 from teucer._xla.client import XlaRuntimeError
+
+if TYPE_CHECKING:
+    from teucer._devices.watch import Call
 
 _SHOWN = 200  # characters of a line of a program that a message shows
 _LONGEST = 4 << 20  # bytes of a program's text that processes show each other
@@ -24,14 +29,17 @@ _COMMUNICATES = re.compile(
 @final
 class Agreement:
     """A program in which several processes communicate: which these are, and what they know it
-    by."""
+    by.
 
-    __slots__ = ("_packed", "_shown", "fingerprint", "group", "name")
+    limited: whether only so many of its calls may be in flight.
+    """
 
-    def __init__(self, group: tuple[int, ...], name: str, text: str) -> None:
+    __slots__ = ("_limited", "_packed", "_shown", "fingerprint", "group", "name")
+
+    def __init__(self, group: tuple[int, ...], name: str, text: str, limited: bool) -> None:
         import hashlib  # 2 ms to load
 
-        self.group, self.name, self._shown = group, name, False
+        self.group, self.name, self._limited, self._shown = group, name, limited, False
         self.fingerprint = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
         self._packed = zlib.compress(text.encode(), 1)
 
@@ -39,6 +47,21 @@ class Agreement:
         """Call the program, watched.
 
         Raises ProcessFailure if another process is at fault that it does not run.
+        """
+        if scouts.begun.on:
+            return call()
+        begun = self.begin()
+        try:
+            begun.results = results = call()
+        except XlaRuntimeError as err:
+            self.explain(begun, err)
+        return results
+
+    def begin(self) -> Call:
+        """Say to the other processes that this one is about to call the program, and hear whether
+        the first of them does, too.
+
+        Raises ProcessFailure if it does not.
         """
         state = processes.state
         watching = state.watch
@@ -49,16 +72,17 @@ class Agreement:
             )
         if not self._shown and state.process_id == self.group[0] and config.check_programs.value:
             self._show()
-        begun = watching.begin(self.group, self.name, self.fingerprint, self.difference)
-        try:
-            begun.results = results = call()
-        except XlaRuntimeError as err:
-            begun.results = []  # it has ended
-            reason = watching.explained(err)
-            if reason is err:
-                raise
-            raise reason from err
-        return results
+        return watching.begin(
+            self.group, self.name, self.fingerprint, self.difference, self._limited
+        )
+
+    def explain(self, call: Call, err: XlaRuntimeError) -> NoReturn:
+        """Raise what the watch says of an error of the program."""
+        call.results = []  # it has ended
+        reason = processes.explained(err)
+        if reason is err:
+            raise err
+        raise reason from err
 
     def _show(self) -> None:
         """Let the others read the program's text, in case that theirs differs."""
@@ -98,4 +122,5 @@ def agreement_of(devices: Sequence[Any], name: str, text: str, executable: Any) 
     modules = executable.whole().hlo_modules()
     if modules and not any(_COMMUNICATES.search(module.to_string()) for module in modules):
         return None
-    return Agreement(group, name, text)
+    dispatcher.around = scouts.Scouted
+    return Agreement(group, name, text, limited=len(devices) > len(group))

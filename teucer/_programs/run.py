@@ -120,7 +120,6 @@ def fast_path(
     if (
         program.has_effects
         or program.callbacks
-        or program.agreement is not None
         or program.steps is not None
         or program.tangents_of_integers
         or any(program.in_orders)
@@ -150,6 +149,7 @@ def fast_path(
         [True] * len(ready) + list(kept[n_consts:]),
         [None] * len(program.in_shardings),
         ready,
+        program.agreement,
     )
 
 

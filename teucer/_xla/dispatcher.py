@@ -16,6 +16,8 @@ PjitFunction = _jax.PjitFunction
 set_tracer_class = _jax.set_tracer_class
 # Programs of dispatchers with a key, by function and key.
 _shared = _jax.PjitFunctionCache(4096)
+# What is put around the misses of each dispatcher where there are several processes.
+around: Callable[..., Callable[..., Any]] | None = None
 
 
 class FastPath(NamedTuple):
@@ -31,6 +33,7 @@ class FastPath(NamedTuple):
     kept_var_bitvec: Sequence[bool]
     in_device_local_layouts: Sequence[Any]
     const_args: Sequence[Any]
+    agreement: Any = None  # of processes, which C++ knows nothing of: `around` takes such a one
 
 
 def dispatcher(
@@ -49,17 +52,31 @@ def dispatcher(
     to weakly, since C++ does not check it. Without one, the programs go with the dispatcher, if
     `fun` does: C++ keeps something of each dispatcher as long as its function lives.
     """
-    return _jax.pjit(
-        name,
-        fun,
-        cache_miss,
-        list(static_argnums),
-        list(static_argnames),
-        object() if key is None else key,
-        pytree.call_registry,
-        shard_arg_fallback,
-        None if key is None else _shared,
-    )
+
+    def made(miss: Callable[..., Any], role: str | None = "") -> Any:
+        return _jax.pjit(
+            name,
+            fun,
+            miss,
+            list(static_argnums),
+            list(static_argnames),
+            object() if key is None or role is None else (key, role),
+            pytree.call_registry,
+            shard_arg_fallback,
+            None if key is None or role is None else _shared,
+        )
+
+    inner: list[Callable[..., Any]] = []
+
+    def miss(*args: Any, **kwargs: Any) -> Any:
+        if around is None:
+            outs, fast = cache_miss(*args, **kwargs)
+            return outs, fast if around is None else None
+        if not inner:
+            inner.append(around(made, cache_miss))
+        return inner[0](*args, **kwargs)
+
+    return made(miss)
 
 
 def forget_calls() -> None:
