@@ -14,8 +14,8 @@ import scipy.sparse
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
-from teucer._sparse import bcoo, bcsr
 from teucer.experimental import sparse
+from teucer.experimental.sparse import bcoo, bcsr
 
 SHAPES = [(5,), (3, 4), (2, 3, 4)]
 

@@ -10,8 +10,8 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
 from teucer._sparse import transform
-from teucer._sparse.transform import SparsifyEnv, sparsify_raw, spvalues_to_arrays
 from teucer.experimental import sparse
+from teucer.experimental.sparse.transform import SparsifyEnv, sparsify_raw, spvalues_to_arrays
 
 MODES = pytest.mark.parametrize("use_tracer", [False, True])
 
