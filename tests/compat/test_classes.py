@@ -114,3 +114,19 @@ CONTRACTIONS = """
 )
 def test_opt_einsum_contracts(before):
     python(CONTRACTIONS, before=before + "\n")
+
+
+def test_annotations_of_dataclasses_and_named_tuples_can_be_read():
+    # pydantic reads the types of fields in the module that a class says.
+    python("""
+        import dataclasses, typing
+        import jax
+        from jax.experimental import layout, pallas as pl
+        from jax.experimental.pallas import fuser, tpu as pltpu
+        for cls in (fuser.Fusion, layout.Layout, pl.BlockSpec, pl.GridSpec, pl.Slice,
+                    pl.Buffered, pltpu.PrefetchScalarGridSpec, jax.stages.ArgInfo):
+            hints = typing.get_type_hints(cls)
+            fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+            assert hints and all(not isinstance(f.type, str) for f in fields), (cls, fields)
+        assert typing.get_type_hints(fuser.Fusion)["strict_mode"] is bool
+    """)

@@ -122,6 +122,53 @@ registry.register_static(NotSaveable)
 
 
 @final
+class _Backward:
+    """What a backward pass is but for its residuals; equal where the programs are one.
+
+    places: for each residual the leaf of the arguments that it is. refs: the leaves that are
+    references.
+    """
+
+    __slots__ = ("places", "pullback", "refs")
+
+    def __init__(
+        self, pullback: Pullback, places: tuple[int | None, ...], refs: tuple[int, ...]
+    ) -> None:
+        self.pullback, self.places, self.refs = pullback, places, refs
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.pullback.static(), self.places, self.refs
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Backward) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return repr(self._key())
+
+    def __call__(self, args_res: list[Value], opaque_residuals: list[Value], *cts: Value) -> Any:
+        return VJP(self, args_res, opaque_residuals)(*cts)
+
+
+@final
+class _Behind:
+    """The backward pass behind another `fun`, which alone decides what is equal."""
+
+    __slots__ = ("backward",)
+
+    def __init__(self, backward: _Backward) -> None:
+        self.backward = backward
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Behind)
+
+    def __hash__(self) -> int:
+        return hash(_Behind)
+
+
+@final
 class VJP:
     """The function from cotangents of results to cotangents of arguments, and what it has saved for
     that.
@@ -129,6 +176,8 @@ class VJP:
     args_res: one entry an argument, of its tree, with the arguments' arrays that the backward pass
     needs; `NotNeeded()` for others, and `NotSaveable()` for those that must be assigned first.
     opaque_residuals: what was computed for it. A pytree, whose leaves are both.
+    fun: the function that calls go to, with these two before the cotangents. It may be assigned.
+    Equality of the trees of two such objects is that of their `fun`.
 
     >>> import teucer as jax
     >>> x, y = jax.numpy.ones(2), jax.numpy.zeros(2)
@@ -140,20 +189,19 @@ class VJP:
     (Array([0., 0.], dtype=float32), Array([1., 1.], dtype=float32))
     """
 
-    __slots__ = ("_places", "_pullback", "_refs", "args_res", "opaque_residuals")
+    __slots__ = ("_backward", "args_res", "fun", "opaque_residuals")
 
     def __init__(
         self,
-        pullback: Pullback,
-        places: tuple[int | None, ...],
-        refs: tuple[int, ...],
+        backward: _Backward,
         args_res: list[Value],
         opaque_residuals: list[Value],
+        fun: Any = None,
     ) -> None:
-        # places: for each residual the leaf of the arguments that it is. refs: the leaves that are
-        # references.
-        self._pullback, self._places, self._refs = pullback, places, refs
-        self.args_res, self.opaque_residuals = args_res, opaque_residuals
+        self._backward, self.args_res, self.opaque_residuals = backward, args_res, opaque_residuals
+        # What a call calls, and all that says as a pytree which function this is. Libraries put a
+        # function around it in its place, with an equality of their own.
+        self.fun = backward if fun is None else fun
 
     @classmethod
     def of(
@@ -172,13 +220,20 @@ class VJP:
         for i in {i for i in places if i is not None}:
             kept[i] = flat[i] if saveable is None or saveable[i] else NotSaveable()
         opaque = [r for r, i in zip(pullback.residuals, places, strict=True) if i is None]
-        return cls(
-            Pullback.of(pullback.static(), []),
-            places,
-            refs,
-            list(pullback.in_tree.unflatten(kept)),
-            opaque,
-        )
+        backward = _Backward(Pullback.of(pullback.static(), []), places, refs)
+        return cls(backward, list(pullback.in_tree.unflatten(kept)), opaque)
+
+    @property
+    def _pullback(self) -> Pullback:
+        return self._backward.pullback
+
+    @property
+    def _places(self) -> tuple[int | None, ...]:
+        return self._backward.places
+
+    @property
+    def _refs(self) -> tuple[int, ...]:
+        return self._backward.refs
 
     @property
     def jaxpr(self) -> Any:
@@ -209,7 +264,8 @@ class VJP:
                 f"VJP.replace: {sorted(unknown)[0]!r} cannot be replaced.\n"
                 "  Give args_res or opaque_residuals."
             )
-        return VJP(self._pullback, self._places, self._refs, **{**given, **changes})
+        given |= changes
+        return VJP(self._backward, given["args_res"], given["opaque_residuals"], self.fun)
 
     def with_refs(self, *refs: Value) -> Any:
         """The same function, which adds cotangents to the arrays of references: (grad_ref, ...) of
@@ -242,6 +298,8 @@ class VJP:
 
     @boundary
     def __call__(self, *cts: Value) -> Any:
+        if self.fun is not self._backward:
+            return self.fun(self.args_res, self.opaque_residuals, *cts)
         return self.ready(cts)(*cts)
 
     def ready(self, cts: Sequence[Value]) -> Pullback:
@@ -326,16 +384,19 @@ class VJP:
 
 
 def _flatten(pull: VJP) -> tuple[Any, Any]:
-    return (pull.args_res, pull.opaque_residuals), (
-        pull._pullback.static(),
-        pull._places,
-        pull._refs,
-    )
+    children = pull.args_res, pull.opaque_residuals
+    if pull.fun is pull._backward:
+        return children, pull.fun
+    return children, (pull.fun, _Behind(pull._backward))
 
 
-pytrees.register_pytree_node(
-    VJP, _flatten, lambda static, children: VJP(Pullback.of(static[0], []), *static[1:], *children)
-)
+def _unflatten(static: Any, children: Any) -> VJP:
+    args_res, opaque_residuals = children
+    fun, behind = (None, None) if type(static) is _Backward else static
+    return VJP(behind.backward if behind else static, args_res, opaque_residuals, fun)
+
+
+pytrees.register_pytree_node(VJP, _flatten, _unflatten)
 
 
 @dataclass(frozen=True, slots=True)

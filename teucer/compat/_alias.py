@@ -11,8 +11,9 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
+from inspect import get_annotations
 from types import FunctionType, ModuleType
-from typing import Any, final, get_type_hints
+from typing import Any, ForwardRef, final
 
 import teucer
 from teucer._base import lazy
@@ -140,22 +141,29 @@ def _give_home(value: object, module: str) -> None:
         return
     home = _classes.own(value.__module__)
     if home is not None:
-        if isinstance(value, type) and issubclass(value, tuple):
+        if isinstance(value, type) and (
+            issubclass(value, tuple) or "__dataclass_fields__" in vars(value)
+        ):
             _resolve(value, home)
         value.__module__ = _HOMES.get(home, module)
 
 
 def _resolve(cls: type, home: str) -> None:
-    """Write out the annotations of a named tuple, which the public module could not resolve
-    (pydantic does, in the module that a class says).
+    """Write out the annotations of a named tuple or dataclass, which the public module could not
+    resolve (pydantic does, in the module that a class says).
 
     What is imported for type checkers alone is Any.
     """
-    try:
-        hints = get_type_hints(cls, vars(sys.modules[home]))
-    except NameError:
-        hints = dict.fromkeys(cls.__annotations__, Any)
+    hints = {}
+    for name, said in get_annotations(cls).items():
+        text = said.__forward_arg__ if isinstance(said, ForwardRef) else said
+        try:
+            hints[name] = eval(text, vars(sys.modules[home])) if isinstance(text, str) else text
+        except (NameError, TypeError):  # a type that is a string at run time: None | "int"
+            hints[name] = Any
     cls.__annotations__ = hints
+    for name, field in vars(cls).get("__dataclass_fields__", {}).items():
+        field.type = hints.get(name, field.type)
 
 
 def _handed(public: str, name: str, value: object) -> None:
