@@ -19,7 +19,7 @@ IDLE: dict[str, dict[str, Any]] = {
         "jax_pallas_auto_assign_collective_ids_limit": 25,
     },
     "it chooses a kernel library, and `eig` and pivoted `qr` have an argument for that": {
-        "jax_use_magma": "auto",
+        "jax_use_magma": "auto"
     },
     "it chooses between two implementations inside JAX, and Teucer has one": {
         "eager_constant_folding": False,

@@ -20,11 +20,7 @@ from teucer._core.provided import provided
 from teucer._core.references import types as references
 from teucer._core.references.types import RefType
 from teucer._core.trace import Trace, Tracer, current_trace, end, using
-from teucer._core.types import (
-    aval_of,
-    aval_rules,
-    float0,
-)
+from teucer._core.types import aval_of, aval_rules, float0
 from teucer._dimensions.dimensions import Dimension
 from teucer._xla.arrays import ArrayImpl
 

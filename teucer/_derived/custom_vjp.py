@@ -313,8 +313,7 @@ class CustomLin(Primitive):
             params["bwd"], axis, lambda: [*res_dims, *[0] * len(out_avals)], full_dims
         )
         outs = self.call(
-            *args,
-            **{**params, "bwd": rule, "in_avals": batched_ins, "out_avals": batched_outs},
+            *args, **{**params, "bwd": rule, "in_avals": batched_ins, "out_avals": batched_outs}
         )
         return outs, (0,) * len(outs)
 

@@ -244,11 +244,7 @@ def xla_metadata_call(
 
 
 def xla_metadata_call2(
-    f: object = None,
-    /,
-    metadata: dict[str, Any] | None = None,
-    *,
-    ad_metadata: object = "same",
+    f: object = None, /, metadata: dict[str, Any] | None = None, *, ad_metadata: object = "same"
 ) -> Callable[..., Any]:
     """f as a function of the program, of whose calls the compiler is told something; a decorator
     where f is not given.

@@ -183,12 +183,7 @@ class Watch:
             name, line = self.links.describe(group, said).split("\n", 1)
             raise ProcessFailure(
                 _differ(
-                    call,
-                    self._number,
-                    group[0],
-                    name,
-                    line,
-                    difference(said.fingerprint.hex()),
+                    call, self._number, group[0], name, line, difference(said.fingerprint.hex())
                 ),
                 (self._number,),
             )

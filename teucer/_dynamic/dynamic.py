@@ -372,9 +372,7 @@ def found_sizes(found: Sequence[Dimension], values: Sequence[Any]) -> dict[str, 
 
 
 def sizes_of_results(
-    avals: Sequence[Aval],
-    values: Sequence[Any],
-    sizes: tuple[tuple[str, int], ...],
+    avals: Sequence[Aval], values: Sequence[Any], sizes: tuple[tuple[str, int], ...]
 ) -> tuple[tuple[str, int], ...]:
     """The sizes of variables, with those that are lengths of the given results besides."""
     known = dict(sizes)

@@ -144,8 +144,7 @@ class Executable:
             if found is None:
                 self.source = "compiled"
                 found = stored.pack(
-                    _from_compiler(client, module, devices, options).serialize(),
-                    client.platform,
+                    _from_compiler(client, module, devices, options).serialize(), client.platform
                 )
                 disk_cache.write(path, found)
             self.size = len(found)

@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from teucer._experimental.rooflines import (
-    RooflineResult,
-    RooflineRuleContext,
-    RooflineShape,
-    Rule,
-)
+from teucer._experimental.rooflines import RooflineResult, RooflineRuleContext, RooflineShape, Rule
 
 if TYPE_CHECKING:
     from teucer._core.typing import Axes, AxisName

@@ -37,9 +37,7 @@ class _Unbuilt(type):
         if name.startswith("_"):
             raise AttributeError(f"{cls.said} has no attribute {name!r}")
         value = _Unbuilt(
-            name,
-            (),
-            {"said": f"{cls.said}.{name}", **{n: getattr(cls, n) for n in _KEPT}},
+            name, (), {"said": f"{cls.said}.{name}", **{n: getattr(cls, n) for n in _KEPT}}
         )
         setattr(cls, name, value)
         return value

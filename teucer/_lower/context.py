@@ -14,11 +14,7 @@ from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from teucer._core.names import stack_text, tagging, tags_of
 from teucer._core.provided import provided
 from teucer._core.stage import stage_flat
-from teucer._core.types import (
-    DEVICE,
-    ShapedArray,
-    aval_of,
-)
+from teucer._core.types import DEVICE, ShapedArray, aval_of
 from teucer._devices import meshes
 from teucer._devices.chosen import GSPMDSharding
 from teucer._devices.partition import gives_parts

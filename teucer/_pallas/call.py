@@ -493,11 +493,7 @@ def _block(
 
 
 def _check_takes(
-    problem: str,
-    kind: str,
-    function: Callable[..., object],
-    args: Sequence[Value],
-    named: Params,
+    problem: str, kind: str, function: Callable[..., object], args: Sequence[Value], named: Params
 ) -> None:
     """Raise TypeError unless a function takes the arguments that it is to be given."""
     try:

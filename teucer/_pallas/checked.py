@@ -322,9 +322,7 @@ def _nothing(dtype: Any) -> Any:
 
 def _looped(check: Checker, eqn: Eqn, loop: structure.Loop) -> Sequence[Any]:
     carry, rows = loop.run(
-        lambda i, body, args: run_kernel(check, body, args),
-        lambda x, i: jnp.asarray(x)[i],
-        bool,
+        lambda i, body, args: run_kernel(check, body, args), lambda x, i: jnp.asarray(x)[i], bool
     )
     made = eqn.outvars[len(carry) :]
     if not rows:

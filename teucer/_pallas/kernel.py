@@ -125,12 +125,7 @@ def when(condition: ArrayLike) -> Callable[[Callable[[], Any]], Any]:
 
 
 def loop(
-    lower: Any,
-    upper: Any,
-    *,
-    init_carry: Any = None,
-    step: ArrayLike = 1,
-    unroll: Any = None,
+    lower: Any, upper: Any, *, init_carry: Any = None, step: ArrayLike = 1, unroll: Any = None
 ) -> Callable[[Callable[..., Any]], Any]:
     """A decorator that runs a function for i = lower, lower + step, ... below upper, now: body(i),
     or body(i, carry) -> carry.

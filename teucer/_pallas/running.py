@@ -20,14 +20,7 @@ from teucer._core.types import ShapedArray
 from teucer._dialects.references.discharge import discharged
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._pallas.checked import InterpretParams, KernelError, Memory, run_checked
-from teucer._pallas.merging import (
-    ONE_BY_ONE,
-    Lanes,
-    Parts,
-    body_of,
-    over_lanes,
-    parts_of,
-)
+from teucer._pallas.merging import ONE_BY_ONE, Lanes, Parts, body_of, over_lanes, parts_of
 from teucer._pallas.records import Block, Kernel, Operands
 
 if TYPE_CHECKING:

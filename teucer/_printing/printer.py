@@ -61,7 +61,7 @@ _SHOWN_AS = {"fwd_jaxpr_thunk": "fwd"}
 _SHOWN: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("dot_general", "dimension_numbers"): lambda pairs: tuple(
         tuple(list(axes) for axes in pair) for pair in pairs
-    ),
+    )
 }
 # Primitives whose name in the user's program is shown first.
 _NAMED = ("jit", "custom_jvp_call", "custom_vjp_call")

@@ -29,10 +29,7 @@ def whole_executable(job: Job) -> Executable:
 
 
 def compiler(
-    lowering: Lowering,
-    options: Sequence[tuple[str, object]],
-    *,
-    lean: bool = False,
+    lowering: Lowering, options: Sequence[tuple[str, object]], *, lean: bool = False
 ) -> Callable[[], tuple[Executable, Source]]:
     """What compiles a lowered jaxpr; lean: quickly rather than well."""
     placement = lowering.placement

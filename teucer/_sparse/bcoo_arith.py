@@ -16,11 +16,7 @@ from teucer._sparse.bcoo_array import BCOO
 from teucer._sparse.bcoo_dense import columns
 from teucer._sparse.bcoo_dot import _bcoo_dot_general, _bcoo_rdot_general
 from teucer._sparse.bcoo_layout import bcoo_update_layout
-from teucer._sparse.bcoo_shapes import (
-    bcoo_broadcast_in_dim,
-    full_batch,
-    without_columns,
-)
+from teucer._sparse.bcoo_shapes import bcoo_broadcast_in_dim, full_batch, without_columns
 from teucer._sparse.bcoo_spdot import spdot_general
 from teucer._sparse.layout import validate_bcoo
 from teucer._sparse.util import SparseInfo, nfold_vmap

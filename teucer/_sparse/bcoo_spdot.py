@@ -13,12 +13,7 @@ from teucer._sparse import places as _places
 from teucer._sparse import util
 from teucer._sparse.bcoo_array import BCOO
 from teucer._sparse.bcoo_order import bcoo_sum_duplicates_p
-from teucer._sparse.contraction import (
-    Contraction,
-    as_numbers,
-    contraction,
-    product_dtype,
-)
+from teucer._sparse.contraction import Contraction, as_numbers, contraction, product_dtype
 from teucer._sparse.defined import defined
 from teucer._sparse.layout import validate_bcoo
 from teucer._sparse.util import SparseInfo, broadcasting_vmap

@@ -143,10 +143,7 @@ def _widens(primitive: Primitive, spenv: SparsifyEnv, value: SparsifyValue, para
 
 
 def _keeps_zero(
-    primitive: Primitive,
-    spenv: SparsifyEnv,
-    spvalues: Sequence[SparsifyValue],
-    params: Params,
+    primitive: Primitive, spenv: SparsifyEnv, spvalues: Sequence[SparsifyValue], params: Params
 ) -> bool:
     with using(EVAL):
         operands = [

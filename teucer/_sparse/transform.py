@@ -24,12 +24,7 @@ from teucer._sparse.api import todense_p
 from teucer._sparse.base import JAXSparse
 from teucer._sparse.bcsr_array import BCSR
 from teucer._sparse.calls import CALLS
-from teucer._sparse.rules import (
-    DENSE_RESULT,
-    elementwise,
-    sparse_rules_bcoo,
-    sparse_rules_bcsr,
-)
+from teucer._sparse.rules import DENSE_RESULT, elementwise, sparse_rules_bcoo, sparse_rules_bcsr
 from teucer._sparse.spenv import (
     SparsifyEnv,
     SparsifyValue,
@@ -83,10 +78,7 @@ def _unrepeated(spenv: SparsifyEnv, value: SparsifyValue, params: Params) -> Spa
 
 
 def apply(
-    primitive: Primitive,
-    spenv: SparsifyEnv,
-    values: Sequence[SparsifyValue],
-    params: Params,
+    primitive: Primitive, spenv: SparsifyEnv, values: Sequence[SparsifyValue], params: Params
 ) -> Sequence[SparsifyValue]:
     """A primitive on values.
 

@@ -51,13 +51,7 @@ def keys(ctx: Context, x: Value, *, nan: Nans = "by sign") -> Value:
     return ordered(ctx, bits(ctx, x), x.dtype, nan=nan)
 
 
-def ordered(
-    ctx: Context,
-    b: Value,
-    dtype: DType,
-    *,
-    nan: Nans = "by sign",
-) -> Value:
+def ordered(ctx: Context, b: Value, dtype: DType, *, nan: Nans = "by sign") -> Value:
     """`keys` of floats of a dtype, of their bits."""
     least = -most(dtype) - 1
     # Of negative floats the greater has the lesser bits.

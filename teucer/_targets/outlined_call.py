@@ -74,11 +74,7 @@ class OutlinedCall(StayingCall):
             )
         symbol, _ = ctx.module.emitted[key]
         results = ctx.op(
-            "func.call",
-            reshaped(ctx, values, ins),
-            outs,
-            f"callee = @{symbol}",
-            attributes=stays,
+            "func.call", reshaped(ctx, values, ins), outs, f"callee = @{symbol}", attributes=stays
         )
         return tuple(reshaped(ctx, results, jaxpr.out_avals))
 

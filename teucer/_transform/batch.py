@@ -161,10 +161,7 @@ class BatchTrace(Trace):
 
 
 def batch_flat(
-    f: Callable[..., Sequence[Value]],
-    axis: Axis,
-    args: Sequence[Value],
-    dims: Sequence[int | None],
+    f: Callable[..., Sequence[Value]], axis: Axis, args: Sequence[Value], dims: Sequence[int | None]
 ) -> tuple[list[Any], list[int | None]]:
     """Results of a function of flat values on a batch, and their batch dimensions."""
     parent = current_trace()
@@ -182,10 +179,7 @@ def batch_flat(
 
 
 def batch_jaxpr(
-    closed: ClosedJaxpr,
-    axis: Axis,
-    batched: Sequence[bool],
-    instantiate: bool | Sequence[bool],
+    closed: ClosedJaxpr, axis: Axis, batched: Sequence[bool], instantiate: bool | Sequence[bool]
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """The jaxpr on batches: batch dimensions are in front, of the inputs marked and of the results
     returned as marked.
@@ -204,10 +198,7 @@ def batch_jaxpr(
 
 
 def _batch_jaxpr(
-    closed: ClosedJaxpr,
-    axis: Axis,
-    batched: Sequence[bool],
-    wanted: Sequence[bool],
+    closed: ClosedJaxpr, axis: Axis, batched: Sequence[bool], wanted: Sequence[bool]
 ) -> tuple[ClosedJaxpr, list[bool]]:
     out_batched: list[bool] = []
 

@@ -149,9 +149,7 @@ def jvp_flat(
 
 
 def jvp_jaxpr(
-    closed: ClosedJaxpr,
-    moving: Sequence[bool],
-    instantiate: bool | Sequence[bool],
+    closed: ClosedJaxpr, moving: Sequence[bool], instantiate: bool | Sequence[bool]
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """The jaxpr (primals, tangents of the moving ones) -> (results, tangents of the moving
     results).

@@ -202,9 +202,7 @@ def _accumulate(ct_of: dict[Any, Any], v: Atom, ct: Cotangent) -> None:
 
 
 def transpose_jaxpr(
-    closed: ClosedJaxpr,
-    linear: Sequence[bool],
-    ct_given: Sequence[bool],
+    closed: ClosedJaxpr, linear: Sequence[bool], ct_given: Sequence[bool]
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """The jaxpr (values of the non-linear inputs, cotangents of the results given) -> cotangents of
     the linear inputs.

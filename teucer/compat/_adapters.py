@@ -112,11 +112,7 @@ class TypedNdArray(_Never):
 
 
 def check_close(
-    xs: PyTree,
-    ys: PyTree,
-    atol: Tolerance = None,
-    rtol: Tolerance = None,
-    err_msg: str = "",
+    xs: PyTree, ys: PyTree, atol: Tolerance = None, rtol: Tolerance = None, err_msg: str = ""
 ) -> None:
     """Check that two trees have the same structure and shapes, and values that are as close as
     their dtypes allow.
@@ -373,9 +369,7 @@ def unzip2(pairs: Iterable[tuple[T, U]]) -> tuple[tuple[T, ...], tuple[U, ...]]:
     return tuple(first), tuple(second)
 
 
-def unzip3(
-    triples: Iterable[tuple[T, U, V]],
-) -> tuple[tuple[T, ...], tuple[U, ...], tuple[V, ...]]:
+def unzip3(triples: Iterable[tuple[T, U, V]]) -> tuple[tuple[T, ...], tuple[U, ...], tuple[V, ...]]:
     """The first, second and third elements."""
     columns: tuple[list[Any], list[Any], list[Any]] = [], [], []
     for triple in triples:

@@ -154,10 +154,7 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
     "interpreters.batching": ("equinox, netket", {"teucer.interpreters.batching": "*"}),
     "interpreters.mlir": (
         "mpi4jax, jax-triton",
-        {
-            "teucer.interpreters.mlir": "*",
-            "teucer._jax.building": "custom_call",
-        },
+        {"teucer.interpreters.mlir": "*", "teucer._jax.building": "custom_call"},
     ),
     "interpreters.partial_eval": ("kfac-jax, haiku", {"teucer.interpreters.partial_eval": "*"}),
     "lax.lax": ("axlearn", {"teucer.lax": "*"}),

@@ -241,11 +241,7 @@ _BILINEAR = frozenset({"mul", "dot_general", "conv_general_dilated"})
 
 
 def _series(
-    primitive: Any,
-    params: Params,
-    order: int,
-    primals: list[Any],
-    series: list[list[Any] | None],
+    primitive: Any, params: Params, order: int, primals: list[Any], series: list[list[Any] | None]
 ) -> tuple[Sequence[Any], Sequence[list[Any] | None]]:
     """Results of a primitive and their terms."""
     name = primitive.name

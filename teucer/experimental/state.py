@@ -46,10 +46,7 @@ def run_state(fun: Callable[..., object]) -> Callable[[Any], Any]:
 
 
 def discharge_state(
-    jaxpr: Jaxpr,
-    consts: Sequence[Value] = (),
-    *,
-    should_discharge: bool | Sequence[bool] = True,
+    jaxpr: Jaxpr, consts: Sequence[Value] = (), *, should_discharge: bool | Sequence[bool] = True
 ) -> tuple[Jaxpr, list[Any]]:
     """A jaxpr with arrays in the place of references: its results are followed by the last arrays
     of all references.

@@ -14,9 +14,7 @@ from teucer._jax.linear_util import (
     transformation_with_aux2,
     wrap_init,
 )
-from teucer._jax.linear_util import (
-    Store as Store,
-)
+from teucer._jax.linear_util import Store as Store
 
 __all__ = [
     "Callable",

@@ -126,9 +126,7 @@ _SOURCES = {
     ),
 }
 
-_ABSENT = {
-    "pvary": "it was removed in JAX 0.10.",
-}
+_ABSENT = {"pvary": "it was removed in JAX 0.10."}
 
 __getattr__, __dir__, __all__ = lazy.lazy_module(
     __name__, _SOURCES | {"teucer.lax.linalg": "linalg=."}, _ABSENT

@@ -193,10 +193,7 @@ def _weighted(y: Array, a: Array, b: Array, weight: Callable[[Any], Any]) -> Any
 def _extreme_tangent(name: str) -> Callable[..., Any]:
     def combine(a: Any, b: Any) -> Any:
         y = getattr(_elementwise, name)(a[0], b[0])
-        return [
-            y,
-            _weighted(y, a, b, lambda p: _structure.full((), 0, typeof(a[1]).dtype)),
-        ]
+        return [y, _weighted(y, a, b, lambda p: _structure.full((), 0, typeof(a[1]).dtype))]
 
     return combine
 

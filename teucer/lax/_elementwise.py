@@ -595,10 +595,7 @@ atan2_p, atan2 = binary(
     "atan2",
     INEXACT,
     "atan2",
-    (
-        lambda t, z, x, y: mul(t, _turn(y, x)),
-        lambda t, z, x, y: mul(t, neg(_turn(x, y))),
-    ),
+    (lambda t, z, x, y: mul(t, _turn(y, x)), lambda t, z, x, y: mul(t, neg(_turn(x, y)))),
     Checked(-9, 9, 4, "formulas.angle"),
     "Angle of the point of abscissa y and ordinate x, in radians within [-pi, pi].",
     numpy="arctan2",

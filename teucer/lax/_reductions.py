@@ -464,11 +464,7 @@ def reduce_min(operand: ArrayLike, axes: Sequence[int], *, out_sharding: object 
 
 
 def _laid_out(
-    primitive: Primitive,
-    name: str,
-    operand: ArrayLike,
-    axes: Sequence[int],
-    out_sharding: object,
+    primitive: Primitive, name: str, operand: ArrayLike, axes: Sequence[int], out_sharding: object
 ) -> Array:
     result = primitive.call(operand, axes=_axes(axes))[0]
     where = explicit_sharding(name, out_sharding, typeof(operand).ndim - len(axes))

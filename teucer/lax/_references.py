@@ -34,9 +34,7 @@ from teucer.lax._reference_parts import (
     set_part,
     swap_part,
 )
-from teucer.lax._reference_parts import (
-    part_aval as _part_aval,
-)
+from teucer.lax._reference_parts import part_aval as _part_aval
 
 if TYPE_CHECKING:
     from teucer._core.jaxpr import Eqn

@@ -437,10 +437,7 @@ class ApproxTopK(Primitive):
             -np.inf if params["is_max_k"] else np.nan,
             (canonical_axis(params["reduction_dimension"], avals[0].ndim),),
         )
-        return self.call(
-            x,
-            **{**params, "k": sizes.bounded(params["k"])},
-        )
+        return self.call(x, **{**params, "k": sizes.bounded(params["k"])})
 
 
 sort_p = Sort()

@@ -65,10 +65,7 @@ def pad(
 
 
 def _padded(
-    x: Array,
-    widths: tuple[tuple[int, int], ...],
-    mode: str | Callable[..., object],
-    kwargs: Params,
+    x: Array, widths: tuple[tuple[int, int], ...], mode: str | Callable[..., object], kwargs: Params
 ) -> Array:
     if callable(mode):
         return _pad_by_function(x, widths, mode, kwargs)

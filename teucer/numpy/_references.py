@@ -233,11 +233,7 @@ def _view(ref: object) -> View:
 
 @tracebacks.api_boundary
 def new_ref(
-    init_val: object,
-    *,
-    memory_space: object = None,
-    kind: str | None = None,
-    pin: bool = False,
+    init_val: object, *, memory_space: object = None, kind: str | None = None, pin: bool = False
 ) -> Any:
     """A reference to a copy of an array, which can be read and written in place.
 

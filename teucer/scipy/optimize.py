@@ -157,10 +157,7 @@ def _descend(
 
     def unfinished(state: _State) -> Any:
         ended = has_converged(state) | state.failed | state.settled
-        for count, most in (
-            (state.nit, limits.iterations),
-            (state.nfev, limits.evaluations),
-        ):
+        for count, most in ((state.nit, limits.iterations), (state.nfev, limits.evaluations)):
             if most != np.inf:
                 ended = ended | (count >= int(most))
         return ~ended

@@ -230,10 +230,7 @@ def makes_references(jaxpr: Jaxpr) -> bool:
 
 
 def without_references(
-    trace: Trace,
-    primitive: Primitive,
-    args: Sequence[Value],
-    params: Params,
+    trace: Trace, primitive: Primitive, args: Sequence[Value], params: Params
 ) -> tuple[Any, ...] | None:
     """A call under a transformation, without references: the transformation's rules of calls know
     nothing of them.

@@ -10,14 +10,7 @@ from teucer._base import source, tracebacks
 from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Literal, Var
 from teucer._pallas.fuser.fusible import consts_of, custom_fusion_p
 from teucer._pallas.fuser.fusing import Values, traced, without_calls
-from teucer._pallas.fuser.parts import (
-    Given,
-    Numbers,
-    Parts,
-    parts_of_spec,
-    spec_of_parts,
-    whole,
-)
+from teucer._pallas.fuser.parts import Given, Numbers, Parts, parts_of_spec, spec_of_parts, whole
 from teucer._pallas.fuser.rules import rule_of
 from teucer._pallas.specs import BlockSpec, no_block_spec
 from teucer._trees import pytrees

@@ -15,15 +15,7 @@ from teucer._pallas import accesses
 from teucer._pallas.triton import memory
 from teucer._pallas.triton.arithmetic import convert
 from teucer._pallas.triton.table import TRITON, run
-from teucer._pallas.triton.text import (
-    BOOL,
-    I32,
-    Refused,
-    Value,
-    Writer,
-    is_float,
-    is_signed,
-)
+from teucer._pallas.triton.text import BOOL, I32, Refused, Value, Writer, is_float, is_signed
 from teucer.lax import _references
 
 if TYPE_CHECKING:

@@ -20,14 +20,7 @@ from teucer._core.types import ShapedArray
 from teucer._dialects.references.discharge import discharged, makes_references
 from teucer._pallas import steps
 from teucer._pallas.records import Block, Kernel
-from teucer._pallas.triton import (
-    arithmetic,
-    control,
-    instructions,
-    memory,
-    random,
-    shapes,
-)
+from teucer._pallas.triton import arithmetic, control, instructions, memory, random, shapes
 from teucer._pallas.triton.memory import Axis, Pointer
 from teucer._pallas.triton.table import run
 from teucer._pallas.triton.text import I32, Refused, Value, Writer, element, is_float

@@ -338,10 +338,7 @@ def _places(
 
 
 def _offsets(
-    w: Writer,
-    ref: Pointer,
-    spots: Sequence[Spot],
-    large: bool,
+    w: Writer, ref: Pointer, spots: Sequence[Spot], large: bool
 ) -> tuple[Value | None, Value | None, Value | None]:
     """How far the elements lie from the first: a scalar and an array to add; and the condition that
     they are in the array."""

@@ -89,7 +89,4 @@ def _letters(eqns: Sequence[Eqn], arrays: set[Any]) -> dict[Any, set[Any]]:
 def _settled(eqn: Eqn) -> list[Eqn]:
     """A transpose, and its result by rows."""
     y = Var(eqn.outvars[0].aval)
-    return [
-        eqn.replace(outvars=[y]),
-        new_eqn(by_rows_p, [y], eqn.outvars, {}, eqn.source),
-    ]
+    return [eqn.replace(outvars=[y]), new_eqn(by_rows_p, [y], eqn.outvars, {}, eqn.source)]

@@ -20,15 +20,7 @@ from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
 from teucer._core.cost import Work
-from teucer._core.jaxpr import (
-    Atom,
-    ClosedJaxpr,
-    Eqn,
-    Jaxpr,
-    Literal,
-    jaxprs_in_params,
-    new_eqn,
-)
+from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, jaxprs_in_params, new_eqn
 from teucer._core.structure import is_loop
 from teucer._optimize.passes import changed_once, map_jaxprs
 from teucer._optimize.structure import params_key

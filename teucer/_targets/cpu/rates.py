@@ -14,15 +14,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
-from teucer._targets.cpu.constants import (
-    CLEAR,
-    COMMITTED,
-    LAYER,
-    MARGIN,
-    RUNS,
-    SEPARATED,
-    Rates,
-)
+from teucer._targets.cpu.constants import CLEAR, COMMITTED, LAYER, MARGIN, RUNS, SEPARATED, Rates
 from teucer._targets.outlining.constants import (
     GROUPED,
     GROUPS,

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 
 def jvp_of_part(
-    f: Callable[..., Sequence[object]],
-    primals: Sequence[Value],
-    tangents: Sequence[Value],
+    f: Callable[..., Sequence[object]], primals: Sequence[Value], tangents: Sequence[Value]
 ) -> tuple[list[Any], Sequence[Any]]:
     """As `jvp_flat`, as a jvp rule gives it."""
     outs, found = jvp_flat(f, primals, tangents, is_part=True)

@@ -145,10 +145,7 @@ _LINEAR_PROGRAMS: dict[str, tuple[Callable[[int], Any], int]] = {
         lambda n: (lambda a, b: a @ b, [_floats(n, 4, 4), _floats(n, 4, 4)]),
         20_000,
     ),
-    "a batch of small factors": (
-        lambda n: (_factors, [_floats(n, 4, 4)]),
-        2_000,
-    ),
+    "a batch of small factors": (lambda n: (_factors, [_floats(n, 4, 4)]), 2_000),
     "a convolution": (
         lambda n: (lambda x, w: lax.conv(x, w, (1,), "SAME"), [_floats(4, 8, n), _floats(8, 8, 5)]),
         10_000,

@@ -51,10 +51,7 @@ def _equal_numbers(form: str) -> str:
     f, exact = {
         "ones": (lambda x, c: (x @ jnp.ones((3, 3))).sum(0), x.sum()),
         "full": (lambda x, c: (x @ jnp.full((3, 3), c)).sum(0), 2 * x.sum()),
-        "padded": (
-            lambda x, c: (jnp.pad(x, ((0, 0), (0, 2))) @ jnp.ones((5, 3))).sum(0),
-            x.sum(),
-        ),
+        "padded": (lambda x, c: (jnp.pad(x, ((0, 0), (0, 2))) @ jnp.ones((5, 3))).sum(0), x.sum()),
         "of a batch": (
             lambda x, c: jnp.einsum(
                 "bij,bjk->bik", x.reshape(-1, 8, 3), jnp.ones((1250, 3, 3))

@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from teucer._base.lazy import listing
 from teucer._pallas import kernel
-from teucer._pallas.gpu import (
-    approx_tanh,
-    debug_barrier,
-    elementwise_inline_asm,
-    max_contiguous,
-)
+from teucer._pallas.gpu import approx_tanh, debug_barrier, elementwise_inline_asm, max_contiguous
 from teucer._pallas.kernel import (
     atomic_add,
     atomic_and,

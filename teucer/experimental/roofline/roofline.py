@@ -20,12 +20,7 @@ from teucer._derived.staging import eval_shape, make_jaxpr
 from teucer._derived.vjp import vjp as _vjp
 from teucer._devices.shardings import NamedSharding
 from teucer._devices.specs import PartitionSpec
-from teucer._experimental.rooflines import (
-    RooflineResult,
-    RooflineRuleContext,
-    RooflineShape,
-    Rule,
-)
+from teucer._experimental.rooflines import RooflineResult, RooflineRuleContext, RooflineShape, Rule
 from teucer._trees import pytrees
 from teucer.experimental.roofline import rooflines
 

@@ -15,12 +15,7 @@ from teucer._base.lazy import listing
 from teucer._core import structure
 from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
 from teucer._experimental import links
-from teucer._experimental.rooflines import (
-    RooflineResult,
-    RooflineRuleContext,
-    RooflineShape,
-    Rule,
-)
+from teucer._experimental.rooflines import RooflineResult, RooflineRuleContext, RooflineShape, Rule
 from teucer._jax.primitive import LibraryPrimitive
 from teucer._optimize.operations import operations
 from teucer.lax import GatherScatterMode, cumlogsumexp_p, scatter_p

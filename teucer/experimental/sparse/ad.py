@@ -42,9 +42,7 @@ def is_sparse(x: ArrayLike) -> bool:
 
 
 def flatten_fun_for_sparse_ad(
-    fun: Callable[..., object],
-    argnums: Any,
-    args: Sequence[Any],
+    fun: Callable[..., object], argnums: Any, args: Sequence[Any]
 ) -> tuple[Callable[..., Any], Any, list[Any], Callable[[Any], Any]]:
     """A function of what sparse arguments store, the arguments to differentiate, and how
     derivatives become sparse arrays.

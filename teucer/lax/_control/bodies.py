@@ -25,10 +25,7 @@ from teucer._core.references import types as references
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, is_valid_type
-from teucer._derived.references.programs import (
-    arrays,
-    run_apart,
-)
+from teucer._derived.references.programs import arrays, run_apart
 from teucer._devices.placement import placement_of, spread
 from teucer._dialects.references.aliases import refuse_aliases
 from teucer._dimensions.dimensions import Dimension

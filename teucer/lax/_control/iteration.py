@@ -287,8 +287,7 @@ def unrolled(unroll: int | bool, length: int) -> int:
     """The number of steps in an iteration, at least 1."""
     if not is_concrete(unroll):
         raise errors.ConcretizationTypeError(
-            unroll,
-            "The `unroll` argument to `scan` expects a concrete `int` or `bool` value.",
+            unroll, "The `unroll` argument to `scan` expects a concrete `int` or `bool` value."
         )
     if not isinstance(unroll, bool | int | np.integer) or unroll < 0:
         raise ValueError(f"`unroll` must be a `bool` or a non-negative `int`, got {unroll!r}.")

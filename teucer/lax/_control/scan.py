@@ -428,9 +428,7 @@ class Scan(Primitive):
         consts, carry, xs = split_list(args, num_consts, num_carry)
         if not is_symbolic(length):
             return self.call(
-                *given,
-                *args,
-                **{**params, "jaxpr": inner, "num_consts": len(given) + num_consts},
+                *given, *args, **{**params, "jaxpr": inner, "num_consts": len(given) + num_consts}
             )
         return _padded_loop(
             sizes, inner, length, params["reverse"], (*given, *consts), carry, xs, outs[num_carry:]

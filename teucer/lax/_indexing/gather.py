@@ -313,12 +313,7 @@ class Scatter(Primitive):
                 operand_batching_dims=(0, *after.operand_batching_dims),
                 scatter_indices_batching_dims=(0, *after.scatter_indices_batching_dims),
             )
-        return self.call(
-            x,
-            indices,
-            updates,
-            **{**params, "dimension_numbers": after},
-        ), (0,)
+        return self.call(x, indices, updates, **{**params, "dimension_numbers": after}), (0,)
 
     def simplify(
         self,

@@ -95,11 +95,7 @@ class MatrixPrimitive(Primitive):
 
 
 def batch_leading(
-    primitive: Primitive,
-    axis: Axis,
-    args: Sequence[Array],
-    dims: Dims,
-    params: Mapping[str, Any],
+    primitive: Primitive, axis: Axis, args: Sequence[Array], dims: Dims, params: Mapping[str, Any]
 ) -> Any:
     """Batch a primitive that takes leading batch axes."""
     outs = primitive.call(

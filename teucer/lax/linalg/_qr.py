@@ -343,11 +343,7 @@ def qr(
 ) -> tuple[Array, Array]: ...
 @overload
 def qr(
-    x: ArrayLike,
-    *,
-    pivoting: bool,
-    full_matrices: bool = ...,
-    use_magma: bool | None = ...,
+    x: ArrayLike, *, pivoting: bool, full_matrices: bool = ..., use_magma: bool | None = ...
 ) -> tuple[Array, Array] | tuple[Array, Array, Array]: ...
 def qr(
     x: ArrayLike,
