@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import importlib.util
 import inspect
 import re
 import subprocess
@@ -184,6 +185,38 @@ def test_stubs_are_fresh():
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def signatures():
+    """The functions whose types stand in stubs of their own: the definitions there, and the
+    function."""
+    spec = importlib.util.spec_from_file_location("stubs", ROOT / "tools" / "stubs.py")
+    stubs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(stubs)
+    for public, (stub, names) in stubs.SIGNATURES.items():
+        tree = ast.parse((ROOT / stub.replace(".", "/")).with_suffix(".pyi").read_text())
+        for name in names.split():
+            found = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name]
+            for definition in found:
+                yield definition, getattr(importlib.import_module(public), name)
+
+
+def test_signatures_for_checkers_are_those_of_the_functions():
+    said = list(signatures())
+    assert len(said) > 20
+    for definition, function in said:
+        stated, own = definition.args, inspect.signature(function).parameters.values()
+        kinds = {"positional": [], "keyword": []}
+        for p in own:
+            kinds["keyword" if p.kind is p.KEYWORD_ONLY else "positional"].append(p.name)
+        several = [a.arg for a in (stated.vararg, stated.kwarg) if a]
+        positional = [a.arg for a in (*stated.posonlyargs, *stated.args)] + several
+        keyword = [a.arg for a in stated.kwonlyargs]
+        # An overload may ask for an option by name.
+        assert [*positional, *keyword] == [*kinds["positional"], *kinds["keyword"]], definition.name
+        assert positional == kinds["positional"][: len(positional)], definition.name
+        first = inspect.getdoc(function).split("\n\n")[0]
+        assert ast.get_docstring(definition).split() == first.split(), definition.name
 
 
 def parameters(path):

@@ -2,6 +2,8 @@
 of JAX's users."""
 
 import ast
+import importlib.util
+import json
 import re
 import runpy
 import subprocess
@@ -139,3 +141,44 @@ def test_faces_export_to_type_checkers_what_they_import():
         if plain:
             hidden[str(path.relative_to(ROOT))] = sorted(plain)
     assert hidden == {}
+
+
+TYPED = ROOT / "tests" / "typing" / "signatures.py"
+
+
+@pytest.mark.slow
+def test_pyright_sees_the_signatures_of_transformed_functions(tmp_path):
+    if importlib.util.find_spec("pyright") is None:
+        pytest.skip("pyright is not installed: pip install teucer[editors]")
+    (tmp_path / "program.py").write_text(TYPED.read_text())
+    (tmp_path / "pyrightconfig.json").write_text(
+        json.dumps({"extraPaths": [str(ROOT)], "pythonVersion": "3.11", "include": ["program.py"]})
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pyright", "-p", str(tmp_path), "--pythonpath", sys.executable],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("jax.jit(abs).", {"lower", "trace", "eval_shape", "clear_cache"}),
+        ("jax.jit(abs).lower(1.0).", {"compile", "as_text", "cost_analysis"}),
+        ("jax.jit(abs).trace(1.0).", {"jaxpr", "lower"}),
+        ("jax.custom_vjp(abs).", {"defvjp"}),
+        ("jax.custom_jvp(abs).", {"defjvp", "defjvps"}),
+        ("jnp.zeros(3).", {"shape", "at", "sum", "dtype"}),
+        ("jnp.sin(1.0).", {"shape", "at", "sum", "dtype"}),
+    ],
+)
+def test_jedi_completes_attributes(text, names):
+    jedi = pytest.importorskip("jedi", reason="pip install teucer[editors]")
+    program = f"import teucer as jax\nimport teucer.numpy as jnp\n{text}"
+    script = jedi.Script(program, project=jedi.Project(str(ROOT)))
+    found = {c.name for c in script.complete(3, len(text))}
+    assert names <= found

@@ -71,6 +71,15 @@ INNER = {
 TABLE = re.compile(r"(?<=^_SOURCES = {\n).*?(?=^}$)", re.MULTILINE | re.DOTALL)
 # The module of jnp whose functions are made by rows of lax.
 ROWS = "teucer.numpy._from_lax"
+# Functions whose types need overloads stand in a stub of their own.
+SIGNATURES = {
+    "teucer": (
+        "teucer._derived.signatures",
+        "jit vmap grad value_and_grad checkpoint remat custom_jvp custom_vjp vjp jvp linearize "
+        "jacfwd jacrev jacobian hessian",
+    ),
+    "teucer.lax": ("teucer.lax._control.signatures", "scan cond switch while_loop fori_loop map"),
+}
 LINE = 100
 HEAD = "# Made by tools/stubs.py from the tables of this module.\n"
 
@@ -178,7 +187,8 @@ def places(module: ModuleType) -> dict[str, tuple[str, str]]:
 def stub(name: str) -> str:
     """The text of a module's stub."""
     module = importlib.import_module(name)
-    known = places(module)
+    typed, names = SIGNATURES.get(name, ("", ""))
+    known = places(module) | {function: (typed, function) for function in names.split()}
     lines, others = [], []
     for public in sorted(set(module.__all__) | set(known)):
         if public == "Array" and name == "teucer":

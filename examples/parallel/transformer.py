@@ -159,9 +159,12 @@ def train(mode, steps):
 def alone(steps):
     """The same on one device."""
     params, losses = init(jax.random.key(0)), []
-    step = jax.jit(
-        lambda p, x, t: (lambda v, g: (updated(p, g), v))(*jax.value_and_grad(loss)(p, x, t))
-    )
+
+    @jax.jit
+    def step(params, x, target):
+        value, gradients = jax.value_and_grad(loss)(params, x, target)
+        return updated(params, gradients), value
+
     for i in range(steps):
         params, value = step(params, *data(i))
         losses.append(float(value))
