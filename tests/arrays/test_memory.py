@@ -8,6 +8,7 @@ import gc
 import os
 import subprocess
 import sys
+import tracemalloc
 import weakref
 
 import numpy as np
@@ -293,6 +294,28 @@ def test_what_is_dropped_leaves_no_objects(way):
     """A hundred rounds come before: programs with effects are kept until so many others ran."""
     _, more = ways.grown(way, 100, 40)
     assert {k: n for k, n in more.items() if n > 0.5} == {}
+
+
+@pytest.mark.parametrize(
+    "way", ["put_to_mesh", "make_of_parts", "run_with_callback", "shard_map_eager"]
+)
+def test_arrays_made_in_python_leave_no_stack(way):
+    """jaxlib never frees the stack that such an array is made with, 16 bytes a frame."""
+
+    def make(depth):
+        return ways.WAYS[way]() if depth == 0 else make(depth - 1)
+
+    for _ in range(20):
+        make(50)
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in range(100):
+        make(50)
+    gc.collect()
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown / 100 < 400
 
 
 @pytest.mark.slow

@@ -76,6 +76,7 @@ class Program:
         "steps",
         "agreement",
         "divided",
+        "has_run",
     )
 
     def __init__(
@@ -87,7 +88,7 @@ class Program:
         steps: Steps | None = None,
         agreement: Agreement | None = None,
     ) -> None:
-        self.steps, self.agreement = steps, agreement
+        self.steps, self.agreement, self.has_run = steps, agreement, False
         self._executable, self.kept, self.name, self.has_effects = (
             executable,
             lowering.kept,
@@ -182,9 +183,12 @@ class Program:
     def start(self, args: Sequence[Value]) -> list[Any]:
         """The results of its executable. Who waits for effects (`jax.effects_barrier`) waits for
         those of this run."""
+        is_first, self.has_run = not self.has_run, True
+        run = self.executable, args, self.handlers, is_first
         if not self.has_effects and not self.callbacks:
-            return xla_arrays.execute(self.executable, args, self.handlers)
-        outs, token = xla_arrays.execute_with_token(self.executable, args, self.handlers)
+            outs: list[Any] = xla_arrays.execute(*run)
+            return outs
+        outs, token = xla_arrays.execute_with_token(*run)
         if self.callbacks and self.placement.mesh is not None:
             token.block_until_ready()
             raise_put_off()
