@@ -1,29 +1,18 @@
 """Functions with differentiation rules of their own."""
 
-from teucer._derived.custom_calls import SymbolicZero, zero_from_primal
-from teucer._derived.custom_jvp import custom_jvp, custom_jvp_call_p
-from teucer._derived.custom_vjp import (
-    CustomVJPPrimal,
-    custom_gradient,
-    custom_vjp,
-    custom_vjp_call_p,
-    custom_vjp_primal_tree_values,
-)
-from teucer._derived.linear import closure_convert
-from teucer._derived.linear_call import linear_call
-from teucer._derived.remat import remat
+from teucer._base.lazy import lazy_module
 
-__all__ = [
-    "CustomVJPPrimal",
-    "SymbolicZero",
-    "closure_convert",
-    "custom_gradient",
-    "custom_jvp",
-    "custom_jvp_call_p",
-    "custom_vjp",
-    "custom_vjp_call_p",
-    "custom_vjp_primal_tree_values",
-    "linear_call",
-    "remat",
-    "zero_from_primal",
-]
+__getattr__, __dir__, __all__ = lazy_module(
+    __name__,
+    {
+        "teucer._derived.custom_calls": "SymbolicZero zero_from_primal",
+        "teucer._derived.custom_jvp": "custom_jvp custom_jvp_call_p",
+        "teucer._derived.custom_vjp": (
+            "CustomVJPPrimal custom_gradient custom_vjp custom_vjp_call_p "
+            "custom_vjp_primal_tree_values"
+        ),
+        "teucer._derived.linear": "closure_convert",
+        "teucer._derived.linear_call": "linear_call",
+        "teucer._derived.remat": "remat",
+    },
+)

@@ -3,23 +3,16 @@
 `new_ref`, `ref[...] = x`, and functions on them (docs/references.md).
 """
 
-from teucer._core.references.types import RefType as AbstractRef
-from teucer._dialects.references.cells import Ref
-from teucer.numpy._references import At as RefIndexer
-from teucer.numpy._references import View as TransformedRef
-from teucer.numpy._references import addupdate, empty_ref, free_ref, freeze, get, new_ref, set, swap
+from teucer._base.lazy import lazy_module
 
-__all__ = [
-    "AbstractRef",
-    "Ref",
-    "RefIndexer",
-    "TransformedRef",
-    "addupdate",
-    "empty_ref",
-    "free_ref",
-    "freeze",
-    "get",
-    "new_ref",
-    "set",
-    "swap",
-]
+__getattr__, __dir__, __all__ = lazy_module(
+    __name__,
+    {
+        "teucer._core.references.types": "AbstractRef=RefType",
+        "teucer._dialects.references.cells": "Ref",
+        "teucer.numpy._references": (
+            "RefIndexer=At TransformedRef=View addupdate empty_ref free_ref freeze get new_ref set "
+            "swap"
+        ),
+    },
+)

@@ -25,6 +25,7 @@ sys.path.insert(0, str(ROOT))
 # The modules that hand names on, and whose tables say from where.
 MODULES = (
     "teucer",
+    "teucer.custom_derivatives",
     "teucer.debug",
     "teucer.experimental.pallas",
     "teucer.experimental.sparse",
@@ -35,13 +36,17 @@ MODULES = (
     "teucer.experimental.sparse.csr",
     "teucer.experimental.sparse.transform",
     "teucer.experimental.sparse.util",
+    "teucer.export",
     "teucer.extend",
+    "teucer.extend.linear_util",
     "teucer.image",
     "teucer.interpreters",
     "teucer.lax",
+    "teucer.lax.linalg",
     "teucer.nn",
     "teucer.numpy",
     "teucer.ops",
+    "teucer.ref",
     "teucer.scipy",
     "teucer.scipy.cluster",
     "teucer.scipy.linalg",
@@ -51,6 +56,7 @@ MODULES = (
     "teucer.scipy.special",
     "teucer.scipy.stats",
     "teucer.sharding",
+    "teucer.tree_util",
 )
 # The packages whose tables are made here, and of each the modules that only its others use.
 INNER = {

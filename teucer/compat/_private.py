@@ -192,7 +192,10 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         "jax-triton, JAX's documentation (primitives)",
         {"teucer.extend.mlir.dialects": "* hlo=stablehlo"},
     ),
-    "linear_util": ("kfac-jax, oryx", {"teucer.extend.linear_util": "*"}),
+    "linear_util": (
+        "kfac-jax, oryx",
+        {"teucer.extend.linear_util": "*", "teucer._jax.linear_util": "Store"},
+    ),
     "literals": ("equinox, quax", {_ADAPTERS: "TypedComplex TypedFloat TypedInt TypedNdArray"}),
     "mesh": (
         "levanter, axlearn, pickles",

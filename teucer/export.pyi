@@ -1,0 +1,15 @@
+# Made by tools/stubs.py from the tables of this module.
+from teucer._export.exported import DisabledSafetyCheck as DisabledSafetyCheck
+from teucer._export.exported import Exported as Exported
+from teucer._export.exported import default_export_platform as default_export_platform
+from teucer._export.exported import deserialize as deserialize
+from teucer._export.exported import export as export
+from teucer._export.exported import maximum_supported_calling_convention_version as maximum_supported_calling_convention_version
+from teucer._export.exported import minimum_supported_calling_convention_version as minimum_supported_calling_convention_version
+from teucer._export.serialization import register_namedtuple_serialization as register_namedtuple_serialization
+from teucer._export.serialization import register_pytree_node_serialization as register_pytree_node_serialization
+from teucer._export.symbolic_shapes import SymbolicScope as SymbolicScope
+from teucer._export.symbolic_shapes import is_symbolic_dim as is_symbolic_dim
+from teucer._export.symbolic_shapes import symbolic_args_specs as symbolic_args_specs
+from teucer._export.symbolic_shapes import symbolic_dim_bounds as symbolic_dim_bounds
+from teucer._export.symbolic_shapes import symbolic_shape as symbolic_shape
