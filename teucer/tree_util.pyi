@@ -1,4 +1,5 @@
 # Made by tools/stubs.py from the tables of this module.
+from teucer._derived.signatures import tree_map as tree_map
 from teucer._trees.pytrees import DictKey as DictKey
 from teucer._trees.pytrees import FlattenedIndexKey as FlattenedIndexKey
 from teucer._trees.pytrees import GetAttrKey as GetAttrKey
@@ -25,7 +26,6 @@ from teucer._trees.pytrees import tree_flatten as tree_flatten
 from teucer._trees.pytrees import tree_flatten_with_path as tree_flatten_with_path
 from teucer._trees.pytrees import tree_leaves as tree_leaves
 from teucer._trees.pytrees import tree_leaves_with_path as tree_leaves_with_path
-from teucer._trees.pytrees import tree_map as tree_map
 from teucer._trees.pytrees import tree_map_with_path as tree_map_with_path
 from teucer._trees.pytrees import tree_reduce as tree_reduce
 from teucer._trees.pytrees import tree_reduce_associative as tree_reduce_associative

@@ -56,6 +56,7 @@ MODULES = (
     "teucer.scipy.special",
     "teucer.scipy.stats",
     "teucer.sharding",
+    "teucer.tree",
     "teucer.tree_util",
 )
 # The packages whose tables are made here, and of each the modules that only its others use.
@@ -85,6 +86,8 @@ SIGNATURES = {
         "jacfwd jacrev jacobian hessian",
     ),
     "teucer.lax": ("teucer.lax._control.signatures", "scan cond switch while_loop fori_loop map"),
+    "teucer.tree": ("teucer._derived.signatures", "map=tree_map"),
+    "teucer.tree_util": ("teucer._derived.signatures", "tree_map"),
 }
 LINE = 100
 HEAD = "# Made by tools/stubs.py from the tables of this module.\n"
@@ -194,7 +197,8 @@ def stub(name: str) -> str:
     """The text of a module's stub."""
     module = importlib.import_module(name)
     typed, names = SIGNATURES.get(name, ("", ""))
-    known = places(module) | {function: (typed, function) for function in names.split()}
+    pairs = (item.partition("=") for item in names.split())
+    known = places(module) | {function: (typed, other or function) for function, _, other in pairs}
     lines, others = [], []
     for public in sorted(set(module.__all__) | set(known)):
         if public == "Array" and name == "teucer":
