@@ -82,6 +82,15 @@ def test_kubernetes(monkeypatch):
     assert (cluster.num_processes, cluster.process_id) == (None, 2)
 
 
+def test_what_one_cluster_does_not_say_another_says():
+    """The environment says how many processes there are, Kubernetes which one this is."""
+    env = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "JOB_COMPLETION_INDEX": "2", "HOSTNAME": "pod"}
+    cluster = clusters.find(None, {**env, "JAX_NUM_PROCESSES": "4"})
+    assert cluster == clusters.Cluster("environment, k8s", None, 4, 2, None)
+    both = {**FOUND["slurm"][0], **FOUND["teucer"][0]}
+    assert clusters.find(None, both) == clusters.Cluster(*FOUND["teucer"][1])
+
+
 def test_numbers_are_numbers():
     with pytest.raises(ValueError, match="SLURM_PROCID must be a whole number, and is 'x'"):
         clusters.find(None, {**FOUND["slurm"][0], "SLURM_PROCID": "x"})

@@ -50,7 +50,8 @@ class _Same(weakref.ref[Any]):
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            isinstance(other, _Same) and self._id == other._id and self() is other()
+            # At the end of the interpreter there are no more global names.
+            type(other) is type(self) and self._id == other._id and self() is other()
         )
 
 

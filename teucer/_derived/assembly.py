@@ -264,24 +264,26 @@ def make_array_from_process_local_data(
 def _of_local(x: Value, sharding: Sharding, global_shape: Sequence[int | None] | None) -> Any:
     """An array of which this process has the parts that its devices hold, or the whole along some
     axes."""
-    data = np.asarray(x)
-    shape = (None,) * data.ndim if global_shape is None else tuple(global_shape)
-    if len(shape) != data.ndim:
+    given = aval_of(x)
+    # A key is several numbers, which stay together.
+    data = np.asarray(x._key_data() if dtypes.is_extended(given.dtype) else x)
+    shape = (None,) * given.ndim if global_shape is None else tuple(global_shape)
+    if len(shape) != given.ndim:
         raise ValueError(
             f"make_array_from_process_local_data: global_shape {shape} has {len(shape)} axes, and "
-            f"the data have shape {data.shape}."
+            f"the data have shape {given.shape}."
         )
-    parts = sharding._parts(data.ndim)
+    parts = sharding._parts(given.ndim)
     # Which parts along each axis this process holds, in order.
     grid = list(sharding.addressable_devices_indices_map(parts).values())
     held = [sorted({index[d].indices(n)[0] for index in grid}) for d, n in enumerate(parts)]
     full = []
-    for d, (size, n, own) in enumerate(zip(data.shape, parts, held, strict=True)):
+    for d, (size, n, own) in enumerate(zip(given.shape, parts, held, strict=True)):
         joined = size * n // len(own)
         expected = joined if shape[d] is None else shape[d]
         if expected not in (joined, size) or size * n % len(own):
             raise ValueError(
-                f"make_array_from_process_local_data: the data have shape {data.shape}, and this "
+                f"make_array_from_process_local_data: the data have shape {given.shape}, and this "
                 f"process holds {len(own)} of the {n} parts along axis {d}; so global_shape[{d}] "
                 f"is {joined}, or {size} if the data are the whole, not {shape[d]}."
             )
@@ -289,7 +291,7 @@ def _of_local(x: Value, sharding: Sharding, global_shape: Sequence[int | None] |
 
     def part(index: tuple[slice, ...]) -> Any:
         local = []
-        for i, n, own, size, total in zip(index, parts, held, data.shape, full, strict=True):
+        for i, n, own, size, total in zip(index, parts, held, given.shape, full, strict=True):
             start, stop, _ = i.indices(total)
             offset = (
                 0
@@ -300,10 +302,9 @@ def _of_local(x: Value, sharding: Sharding, global_shape: Sequence[int | None] |
             local.append(slice(start + offset, stop + offset))
         return data[tuple(local)]
 
-    aval = ShapedArray(tuple(full), aval_of(data).dtype)
+    aval = ShapedArray(tuple(full), given.dtype)
     shardings.check_shape(sharding, aval.shape)
+    kind = data.dtype if dtypes.is_extended(given.dtype) else given.dtype
     return transfer.from_parts(
-        shardings.sharded_aval(aval, sharding),
-        sharding,
-        lambda index: np.array(part(index), aval.dtype),
+        shardings.sharded_aval(aval, sharding), sharding, lambda index: np.array(part(index), kind)
     )

@@ -5,6 +5,7 @@ Who coordinates, how many processes, which one this is.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import socket
@@ -25,6 +26,16 @@ class Cluster(NamedTuple):
     process_id: int | None = None
     local_process_id: int | None = None
     """The number of this process among those of its machine, which share the machine's GPUs."""
+
+    def completed(self, other: Cluster) -> Cluster:
+        """With what another cluster says, where this one does not say how many processes there are
+        or which one this is."""
+        if self.num_processes is not None and self.process_id is not None:
+            return self
+        values = (
+            own if own is not None else its for own, its in zip(self[1:], other[1:], strict=True)
+        )
+        return Cluster(f"{self.method}, {other.method}", *values)
 
 
 Environment = Mapping[str, str]
@@ -189,9 +200,8 @@ def find(method: str | None, env: Environment) -> Cluster | None:
     if method == "deactivate":
         return None
     if method is None:
-        return next(
-            (cluster for look in METHODS.values() if (cluster := look(env)) is not None), None
-        )
+        found = [cluster for look in METHODS.values() if (cluster := look(env)) is not None]
+        return functools.reduce(Cluster.completed, found) if found else None
     if method == "mpi4py":
         return _mpi4py({**env, "JAX_CLUSTER": "mpi4py"})
     if method not in METHODS:
