@@ -261,7 +261,7 @@ def make_array_from_process_local_data(
     return tree.unflatten(made)
 
 
-def _of_local(x: Value, sharding: Sharding, global_shape: Sequence[int | None] | None) -> Any:
+def _of_local(x: Any, sharding: Sharding, global_shape: Sequence[int | None] | None) -> Any:
     """An array of which this process has the parts that its devices hold, or the whole along some
     axes."""
     given = aval_of(x)

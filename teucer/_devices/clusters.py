@@ -32,10 +32,8 @@ class Cluster(NamedTuple):
         or which one this is."""
         if self.num_processes is not None and self.process_id is not None:
             return self
-        values = (
-            own if own is not None else its for own, its in zip(self[1:], other[1:], strict=True)
-        )
-        return Cluster(f"{self.method}, {other.method}", *values)
+        said = {name: its for name, its in other._asdict().items() if getattr(self, name) is None}
+        return self._replace(method=f"{self.method}, {other.method}", **said)
 
 
 Environment = Mapping[str, str]
