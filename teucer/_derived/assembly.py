@@ -21,7 +21,7 @@ from teucer._trees import pytrees
 from teucer._xla import arrays as xla
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, DTypeLike, Value
+    from teucer._core.typing import Array, DTypeLike
     from teucer._devices.shardings import Sharding
 
 
