@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -66,7 +67,7 @@ def wait_for_step(folder, step, process):
     while time.monotonic() < deadline and process.poll() is None:
         if (folder / "losses.txt").exists() and f"\n{step} " in (folder / "losses.txt").read_text():
             return
-        time.sleep(0.02)
+        threading.Event().wait(0.02)
     raise AssertionError(process.communicate()[0])
 
 
@@ -246,8 +247,8 @@ def test_a_program_killed_ten_times_has_the_same_losses(tmp_path):
         while time.monotonic() < deadline and running.poll() is None:
             if written.exists() and written.stat().st_size > before:
                 break
-            time.sleep(0.05)
-        time.sleep(chance.random() / 2)
+            threading.Event().wait(0.05)
+        threading.Event().wait(chance.random() / 2)
         os.killpg(running.pid, signal.SIGKILL)
         running.communicate()
     running = start(tmp_path, 2, steps)
