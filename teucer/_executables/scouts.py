@@ -77,7 +77,7 @@ class Scouted:
         self._scout = made(self._look, "scout")
 
     @tracebacks.api_boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    def __call__(self, *args: object, **kwargs: object) -> tuple[Any, Any]:
         found = self._scout(*args, **kwargs)
         if type(found) is not _Known:
             return found  # type: ignore[no-any-return]
@@ -96,7 +96,7 @@ class Scouted:
         call.results = results
         return tree.unflatten(results), None
 
-    def _look(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    def _look(self, *args: object, **kwargs: object) -> tuple[Any, Any]:
         """The scout knows no program for such arguments."""
         outs, fast = self._miss(*args, **kwargs)
         if fast is None or fast.agreement is None:
@@ -114,7 +114,7 @@ class Scouted:
             const_args=(),
         )
 
-    def _first(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    def _first(self, *args: object, **kwargs: object) -> tuple[Any, Any]:
         """C++ has the program for the first time, or would not have the arguments."""
         outs, fast = self._miss(*args, **kwargs)
         if fast is not None:

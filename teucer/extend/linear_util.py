@@ -6,8 +6,9 @@ from teucer._base.lazy import lazy_module
 __getattr__, __dir__, __all__ = lazy_module(
     __name__,
     {
+        "collections.abc": "Callable",
         "teucer._jax.linear_util": (
-            "Callable StoreException WrappedFun cache merge_linear_aux transformation "
+            "StoreException WrappedFun cache merge_linear_aux transformation "
             "transformation2 transformation_with_aux transformation_with_aux2 wrap_init"
         ),
     },

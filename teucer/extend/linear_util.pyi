@@ -1,5 +1,5 @@
 # Made by tools/stubs.py from the tables of this module.
-from teucer._jax.linear_util import Callable as Callable
+from collections.abc import Callable as Callable
 from teucer._jax.linear_util import StoreException as StoreException
 from teucer._jax.linear_util import WrappedFun as WrappedFun
 from teucer._jax.linear_util import cache as cache
