@@ -56,18 +56,8 @@ def segment_sum(
     >>> segment_sum(jnp.array([1., 2., 4.]), jnp.array([0, 0, 2]), 3)
     Array([3., 0., 4.], dtype=float32)
     """
-    return _segment(
-        "segment_sum",
-        "add",
-        data,
-        segment_ids,
-        num_segments,
-        indices_are_sorted,
-        unique_indices,
-        bucket_size,
-        mode,
-        out_sharding,
-    )
+    how = (indices_are_sorted, unique_indices, bucket_size, mode)
+    return _segment("segment_sum", "add", data, segment_ids, num_segments, how, out_sharding)
 
 
 def segment_prod(
@@ -85,18 +75,8 @@ def segment_prod(
     >>> segment_prod(jnp.array([3., 2., 4.]), jnp.array([0, 0, 2]), 3)
     Array([6., 1., 4.], dtype=float32)
     """
-    return _segment(
-        "segment_prod",
-        "multiply",
-        data,
-        segment_ids,
-        num_segments,
-        indices_are_sorted,
-        unique_indices,
-        bucket_size,
-        mode,
-        out_sharding,
-    )
+    how = (indices_are_sorted, unique_indices, bucket_size, mode)
+    return _segment("segment_prod", "multiply", data, segment_ids, num_segments, how, out_sharding)
 
 
 def segment_max(
@@ -115,18 +95,8 @@ def segment_max(
     >>> segment_max(jnp.array([1., 2., 4.]), jnp.array([0, 0, 2]), 3)
     Array([  2., -inf,   4.], dtype=float32)
     """
-    return _segment(
-        "segment_max",
-        "max",
-        data,
-        segment_ids,
-        num_segments,
-        indices_are_sorted,
-        unique_indices,
-        bucket_size,
-        mode,
-        out_sharding,
-    )
+    how = (indices_are_sorted, unique_indices, bucket_size, mode)
+    return _segment("segment_max", "max", data, segment_ids, num_segments, how, out_sharding)
 
 
 def segment_min(
@@ -145,18 +115,8 @@ def segment_min(
     >>> segment_min(jnp.array([1., 2., 4.]), jnp.array([0, 0, 2]), 3)
     Array([ 1., inf,  4.], dtype=float32)
     """
-    return _segment(
-        "segment_min",
-        "min",
-        data,
-        segment_ids,
-        num_segments,
-        indices_are_sorted,
-        unique_indices,
-        bucket_size,
-        mode,
-        out_sharding,
-    )
+    how = (indices_are_sorted, unique_indices, bucket_size, mode)
+    return _segment("segment_min", "min", data, segment_ids, num_segments, how, out_sharding)
 
 
 def _segment(
@@ -165,21 +125,17 @@ def _segment(
     data: Any,
     ids: Any,
     num_segments: Any,
-    is_sorted: bool,
-    unique: bool,
-    bucket_size: object,
-    mode: Any,
+    how: tuple[bool, bool, object, Any],
     out_sharding: OutSharding,
 ) -> Any:
+    """how: indices_are_sorted, unique_indices, bucket_size, mode."""
     check_arraylike(name, data, ids)
     if out_sharding is not None:
         _check_parts(name, operation, out_sharding)
         return laid_out(
             name,
             out_sharding,
-            lambda data, ids: _segment(
-                name, operation, data, ids, num_segments, is_sorted, unique, bucket_size, mode, None
-            ),
+            lambda data, ids: _segment(name, operation, data, ids, num_segments, how, None),
             data,
             ids,
         )
@@ -195,6 +151,7 @@ def _segment(
             f"{typeof(ids).str_short(True)}\n  Numbers of this shape take data that broadcast to "
             f"{target}."
         )
+    is_sorted, unique, bucket_size, mode = how
     count = max(int(jnp.max(ids)) + 1, 0) if num_segments is None else as_size(num_segments)
     if count < 0:
         raise ValueError("num_segments must be non-negative.")

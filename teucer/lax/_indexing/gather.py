@@ -653,14 +653,8 @@ def scatter(
     >>> scatter(np.float32([1, 2, 3]), np.int32([[2], [0]]), np.float32([4, 5]), numbers)
     Array([5., 2., 4.], dtype=float32)
     """
-    return _scatter(
-        scatter_p,
-        operand,
-        scatter_indices,
-        updates,
-        dimension_numbers,
-        (indices_are_sorted, unique_indices, mode),
-    )
+    how = (indices_are_sorted, unique_indices, mode)
+    return _scatter(scatter_p, operand, scatter_indices, updates, dimension_numbers, how)
 
 
 def scatter_add(
@@ -679,14 +673,8 @@ def scatter_add(
     >>> scatter_add(np.float32([1, 2, 3]), np.int32([[2], [0]]), np.float32([4, 5]), numbers)
     Array([6., 2., 7.], dtype=float32)
     """
-    return _scatter(
-        scatter_add_p,
-        operand,
-        scatter_indices,
-        updates,
-        dimension_numbers,
-        (indices_are_sorted, unique_indices, mode),
-    )
+    how = (indices_are_sorted, unique_indices, mode)
+    return _scatter(scatter_add_p, operand, scatter_indices, updates, dimension_numbers, how)
 
 
 def scatter_sub(
@@ -705,14 +693,8 @@ def scatter_sub(
     >>> scatter_sub(np.float32([1, 2, 3]), np.int32([[2], [0]]), np.float32([4, 5]), numbers)
     Array([-4.,  2., -1.], dtype=float32)
     """
-    return _scatter(
-        scatter_sub_p,
-        operand,
-        scatter_indices,
-        updates,
-        dimension_numbers,
-        (indices_are_sorted, unique_indices, mode),
-    )
+    how = (indices_are_sorted, unique_indices, mode)
+    return _scatter(scatter_sub_p, operand, scatter_indices, updates, dimension_numbers, how)
 
 
 def scatter_mul(
@@ -733,14 +715,8 @@ def scatter_mul(
     >>> scatter_mul(np.float32([1, 2, 3]), np.int32([[2], [0]]), np.float32([4, 5]), numbers)
     Array([ 5.,  2., 12.], dtype=float32)
     """
-    return _scatter(
-        scatter_mul_p,
-        operand,
-        scatter_indices,
-        updates,
-        dimension_numbers,
-        (indices_are_sorted, unique_indices, mode),
-    )
+    how = (indices_are_sorted, unique_indices, mode)
+    return _scatter(scatter_mul_p, operand, scatter_indices, updates, dimension_numbers, how)
 
 
 def scatter_min(
@@ -759,14 +735,8 @@ def scatter_min(
     >>> scatter_min(np.float32([1, 2, 3]), np.int32([[2], [0]]), np.float32([4, 5]), numbers)
     Array([1., 2., 3.], dtype=float32)
     """
-    return _scatter(
-        scatter_min_p,
-        operand,
-        scatter_indices,
-        updates,
-        dimension_numbers,
-        (indices_are_sorted, unique_indices, mode),
-    )
+    how = (indices_are_sorted, unique_indices, mode)
+    return _scatter(scatter_min_p, operand, scatter_indices, updates, dimension_numbers, how)
 
 
 def scatter_max(
@@ -785,14 +755,8 @@ def scatter_max(
     >>> scatter_max(np.float32([1, 2, 3]), np.int32([[2], [0]]), np.float32([4, 5]), numbers)
     Array([5., 2., 4.], dtype=float32)
     """
-    return _scatter(
-        scatter_max_p,
-        operand,
-        scatter_indices,
-        updates,
-        dimension_numbers,
-        (indices_are_sorted, unique_indices, mode),
-    )
+    how = (indices_are_sorted, unique_indices, mode)
+    return _scatter(scatter_max_p, operand, scatter_indices, updates, dimension_numbers, how)
 
 
 def scatter_apply(
@@ -822,12 +786,5 @@ def scatter_apply(
     updates = _structure.full(
         _structure.canonical_shape(update_shape, "scatter_apply"), 0, aval.dtype
     )
-    return _scatter(
-        scatter_p,
-        operand,
-        scatter_indices,
-        updates,
-        dimension_numbers,
-        (indices_are_sorted, unique_indices, mode),
-        jaxpr,
-    )
+    how = (indices_are_sorted, unique_indices, mode)
+    return _scatter(scatter_p, operand, scatter_indices, updates, dimension_numbers, how, jaxpr)
