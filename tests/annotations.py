@@ -83,6 +83,8 @@ def fits(value: Any, kind: Any, module: str) -> bool:
         return fits(value, args[0], module)
     if origin is type:
         return isinstance(value, type)
+    if origin is typing.TypeGuard:
+        return isinstance(value, bool)
     if origin is tuple:
         if not isinstance(value, tuple):
             return False
@@ -123,3 +125,97 @@ def typing_names(protocol: type) -> tuple[str, ...]:
         and not name.startswith(("_abc", "_is_", "__parameters__"))
         and name not in ("__orig_bases__", "__init__", "__subclasshook__", "__doc__", "__module__")
     )
+
+
+@functools.cache
+def _definitions(path: str) -> dict[tuple[int, str], ast.FunctionDef]:
+    """The functions of a file, by the line at which their code begins, and name."""
+    return {
+        ((node.decorator_list or [node])[0].lineno, node.name): node
+        for node in ast.walk(ast.parse(Path(path).read_text()))
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+def _kind(value: Any) -> Any:
+    """What a value is, as far as it matters for whether it fits."""
+    if isinstance(value, tuple | list) and type(value) in (tuple, list):
+        return type(value), tuple(map(_kind, value[:8]))
+    return (type(value), value) if isinstance(value, str | int) else type(value)
+
+
+class Watch:
+    """In the `with` block, all calls of functions of some packages, private ones and rules too:
+    `untrue` says which values are not what the annotation says, as {(file, function, parameter):
+    annotation and value}."""
+
+    def __init__(self, *packages: str) -> None:
+        self.folders = tuple(f"{ROOT / package}/" for package in packages)
+        self.untrue: dict[tuple[str, str, str], str] = {}
+        self.functions: dict[types.CodeType, Any] = {}
+        self._seen: set[Any] = set()
+        self._looking = False
+
+    def __enter__(self) -> Watch:
+        sys.setprofile(self._event)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+
+    def _said(self, code: types.CodeType) -> Any:
+        """The annotations of parameters and of the result; None for other functions."""
+        if not code.co_filename.startswith(self.folders):
+            return None
+        found = _definitions(code.co_filename).get((code.co_firstlineno, code.co_name))
+        if found is None:
+            return None
+        a = found.args
+        said = [(p.arg, p.annotation, "one") for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
+        said += [(a.vararg.arg, a.vararg.annotation, "several")] if a.vararg else []
+        said += [(a.kwarg.arg, a.kwarg.annotation, "named")] if a.kwarg else []
+        result = None if code.co_flags & NO_RESULT or found.returns is None else found.returns
+        return (
+            (str(Path(code.co_filename).relative_to(ROOT)), code.co_qualname),
+            [(name, ast.unparse(kind), how) for name, kind, how in said if kind is not None],
+            result and ast.unparse(result),
+        )
+
+    def _event(self, frame: types.FrameType, event: str, result: Any) -> None:
+        if self._looking or event not in ("call", "return"):
+            return
+        code = frame.f_code
+        if code not in self.functions:
+            self.functions[code] = self._said(code)
+        said = self.functions[code]
+        if said is None:
+            return
+        self._looking = True  # what is called to look is no call of the program
+        try:
+            place, parameters, returned = said
+            module = frame.f_globals["__name__"]
+            if event == "call":
+                for name, kind, how in parameters:
+                    value = frame.f_locals.get(name)
+                    if how == "one":
+                        self._look(place, name, value, kind, module)
+                    elif not kind.startswith(("Unpack", "P.")):  # signatures of their own
+                        for one in value.values() if how == "named" else value:
+                            self._look(place, name, one, kind, module)
+            elif returned is not None and result is not None:  # None: it may have raised
+                self._look(place, "return", result, returned, module)
+        finally:
+            self._looking = False
+
+    def _look(self, place: tuple[str, str], name: str, value: Any, kind: str, module: str) -> None:
+        key = (place, name, _kind(value))
+        if kind in ("Any", "object") or key in self._seen:
+            return
+        self._seen.add(key)
+        try:
+            if not fits(value, kind, module):
+                self.untrue.setdefault((*place, name), f"{kind} is {type(value).__name__}")
+        except Unknown:  # names of type checkers alone
+            pass
+        except Exception as err:  # one that is raised here would end the watch
+            self.untrue[*place, name] = f"{kind}: {err!r}"

@@ -13,7 +13,7 @@ class _Kind(type):
 
     effect: Effect
 
-    def __call__(cls) -> Effect:  # type: ignore[override]  # the class stands for a record
+    def __call__(cls) -> Effect:
         return cls.effect
 
     def __instancecheck__(cls, instance: object) -> bool:

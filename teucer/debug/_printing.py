@@ -85,7 +85,9 @@ def _show(
                 f"{f' and {sorted(kwargs)} by name' if kwargs else ''}.\n    format: {fmt!r}\n"
                 "  For braces themselves write {{ and }}."
             ) from None
-    printing = {k: v for k, v in np.get_printoptions().items() if k != "override_repr"}
+    printing: dict[str, Any] = {
+        k: v for k, v in np.get_printoptions().items() if k != "override_repr"
+    }
 
     def show(*args: object, **kwargs: object) -> None:
         with np.printoptions(**printing):  # a thread of the runtime may have others

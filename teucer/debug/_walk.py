@@ -21,12 +21,13 @@ from teucer.lax._blame import mapped_values
 from teucer.lax.linalg import eig_p, eigh_p, svd_p
 
 if TYPE_CHECKING:
+    from teucer._core.primitive import Primitive
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Value
 
 
 # Which result of a decomposition are the values, of which equal ones share a space.
-_VALUES = {eigh_p: 1, eig_p: 0, svd_p: 0}
+_VALUES: dict[Primitive, int] = {eigh_p: 1, eig_p: 0, svd_p: 0}
 _SHOWN = 0.5  # digits: less is rounding
 
 

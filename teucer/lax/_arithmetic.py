@@ -53,7 +53,7 @@ from teucer.lax._shapes import never_negative
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from teucer._core.primitive import Axis
+    from teucer._core.primitive import Axis, Undefined
     from teucer._core.typing import Binary, Dims, Unary
     from teucer._lower.context import Context
 
@@ -823,7 +823,7 @@ def _lower_conj(ctx: Context, x: Value, **params: object) -> Any:
     return ctx.op1("stablehlo.complex", (re, ctx.op1("stablehlo.negate", (im,), part)), aval)
 
 
-def _transpose_conj(ct: ArrayLike, x: ArrayLike, input_dtype: object) -> Any:
+def _transpose_conj(ct: ArrayLike, x: ArrayLike | Undefined, input_dtype: object) -> Any:
     return conj(ct) if dtypes.issubdtype(input_dtype, np.complexfloating) else real(ct)
 
 

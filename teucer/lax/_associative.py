@@ -16,14 +16,14 @@ from teucer.lax._shapes import broadcasted_iota, squeeze
 from teucer.lax._slicing import slice_in_dim
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array
+    from teucer._core.typing import Array, ArrayLike
 
 
 # A function of two lists of arrays of like sizes.
 Combine = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 
 
-def prefixes(fn: Combine, xs: Sequence[Array], axis: int) -> list[Any]:
+def prefixes(fn: Combine, xs: Sequence[ArrayLike], axis: int) -> list[Any]:
     """All prefixes of arrays along an axis combined by an associative function of lists of arrays.
 
     Method: pairs are combined, then scanned, then the places between are filled. Blelloch,
@@ -58,7 +58,7 @@ def _interleave(even: Any, odd: Any, axis: int) -> Any:
     return concatenate([mixed, slice_in_dim(even, m, m + 1, axis=axis)], axis)
 
 
-def _by_doubling(fn: Combine, xs: Sequence[Array], axis: int) -> list[Any]:
+def _by_doubling(fn: Combine, xs: Sequence[ArrayLike], axis: int) -> list[Any]:
     """As `prefixes`, for a size known only at run time: each element with the one 1, 2, 4, ...
     places before it.
 

@@ -83,7 +83,9 @@ class _Callback(Primitive):
     __slots__ = ()
     kind: str | None = None
 
-    def types(self, *avals: ShapedArray, result_avals: ShapedArray, **params: object) -> Any:
+    def types(
+        self, *avals: ShapedArray, result_avals: Sequence[ShapedArray], **params: object
+    ) -> Any:
         return result_avals
 
     def effects(

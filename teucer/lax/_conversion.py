@@ -31,7 +31,7 @@ from teucer.lax._families import FLOAT, check_dtypes
 from teucer.lax._structure import Linear, convert_element_type_p
 
 if TYPE_CHECKING:
-    from teucer._core.primitive import Axis
+    from teucer._core.primitive import Axis, Undefined
     from teucer._core.typing import Arrays, Avals, Dims, DType
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
@@ -210,7 +210,7 @@ class ReducePrecision(Linear):
             ),
         )
 
-    def transpose(self, cts: Sequence[object], x: ArrayLike, **params: object) -> Any:
+    def transpose(self, cts: Sequence[object], x: ArrayLike | Undefined, **params: object) -> Any:
         return self.call(*cts, **params)
 
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
@@ -236,7 +236,7 @@ class Copy(Linear):
     def lower(self, ctx: Context, x: Value) -> Any:
         return (x,)  # a result of a program is an array of its own; within one there is no need
 
-    def transpose(self, cts: Sequence[object], x: ArrayLike) -> Any:
+    def transpose(self, cts: Sequence[object], x: ArrayLike | Undefined) -> Any:
         return self.call(*cts)
 
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:

@@ -25,7 +25,7 @@ from teucer.lax._selection import where_else
 from teucer.lax._shapes import rev
 
 if TYPE_CHECKING:
-    from teucer._core.primitive import Axis
+    from teucer._core.primitive import Axis, Undefined
     from teucer._core.types import ShapedArray
     from teucer._core.typing import ArrayLike
     from teucer._dynamic.padding import Sizes
@@ -167,23 +167,27 @@ class CumulativeSum(Cumulative):
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         return self.call(*primals, **params), self.call(*tangents, **params)
 
-    def transpose(self, cts: Sequence[object], x: ArrayLike, *, axis: int, reverse: object) -> Any:
+    def transpose(
+        self, cts: Sequence[object], x: ArrayLike | Undefined, *, axis: int, reverse: object
+    ) -> Any:
         return self.call(*cts, axis=axis, reverse=not reverse)
 
 
-def _product_tangent(a: Array, b: Array) -> Any:
+def _product_tangent(a: Sequence[Array], b: Sequence[Array]) -> Any:
     mul, add = _elementwise.mul, _elementwise.add
     return [mul(a[0], b[0]), add(mul(a[1], b[0]), mul(a[0], b[1]))]
 
 
-def _weighted(y: Array, a: Array, b: Array, weight: Callable[[Any], Any]) -> Any:
+def _weighted(
+    y: Array, a: Sequence[Array], b: Sequence[Array], weight: Callable[[Any], Any]
+) -> Any:
     """The tangent of y, made of a and b: each one's by its weight; if both are equal to y, by
     half."""
     eq, full = _elementwise.eq, _structure.full
     kind = typeof(a[1]).dtype
     one, half = full((), 1, kind), full((), 0.5, kind)
 
-    def part(p: Array, q: Array) -> Any:
+    def part(p: Sequence[Array], q: Sequence[Array]) -> Any:
         whole = where_else(eq(q[0], y), half, one)
         return _elementwise.mul(p[1], where_else(eq(p[0], y), whole, weight(p[0])))
 
@@ -223,7 +227,7 @@ def _complex_logaddexp(a: ArrayLike, b: ArrayLike) -> Any:
     return lax.complex(lax.real(out), lax.atan2(lax.sin(angle), lax.cos(angle)))
 
 
-def _logaddexp_tangent(a: Array, b: Array) -> Any:
+def _logaddexp_tangent(a: Sequence[Array], b: Sequence[Array]) -> Any:
     y = _logaddexp(a[0], b[0])
     return [y, _weighted(y, a, b, lambda p: _elementwise.exp(_elementwise.sub(p, y)))]
 

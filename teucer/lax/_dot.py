@@ -133,7 +133,7 @@ def _check(lhs: Any, rhs: Any, dimension_numbers: Any) -> None:
         )
 
 
-def _mismatch(lhs: Array, rhs: Array, dimension_numbers: Any) -> str | None:
+def _mismatch(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers: Any) -> str | None:
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     if len(lhs_batch) != len(rhs_batch):
         return (
@@ -206,7 +206,7 @@ class DotGeneral(Primitive):
         *,
         dimension_numbers: DotDimensionNumbers,
         precision: object,
-        preferred_element_type: DTypeLike,
+        preferred_element_type: DTypeLike | None,
         out_sharding: Partition | None = None,
     ) -> Any:
         _check(lhs, rhs, dimension_numbers)
@@ -431,7 +431,7 @@ dot_general_p = DotGeneral()
 
 def bilinear_jvp(
     primitive: Primitive,
-    primals: Sequence[Array],
+    primals: Sequence[ArrayLike],
     tangents: Sequence[object],
     params: Mapping[str, Any],
 ) -> Any:

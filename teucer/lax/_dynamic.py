@@ -121,19 +121,27 @@ class DynamicSlice(Primitive):
         return (hlo.dynamic_slice(ctx, x, starts, slice_sizes),)
 
     def jvp(
-        self, primals: Sequence[Array], tangents: Sequence[object], *, slice_sizes: Sequence[int]
+        self,
+        primals: Sequence[ArrayLike],
+        tangents: Sequence[object],
+        *,
+        slice_sizes: Sequence[int],
     ) -> Any:
         outs = self.call(*primals, slice_sizes=slice_sizes)
         return outs, self.call(tangents[0], *primals[1:], slice_sizes=slice_sizes)
 
     def transpose(
-        self, cts: Sequence[object], x: Array, *starts: object, slice_sizes: Sequence[int]
+        self,
+        cts: Sequence[object],
+        x: Array | Undefined,
+        *starts: object,
+        slice_sizes: Sequence[int],
     ) -> Any:
         zeros = _structure.zeros(x.aval.strengthen().cotangent_aval())
         return (dynamic_update_slice_p.call(zeros, *cts, *starts)[0], *(None for _ in starts))
 
     def batch(
-        self, axis: Axis, args: Sequence[Array], dims: Dims, *, slice_sizes: Sequence[int]
+        self, axis: Axis, args: Sequence[ArrayLike], dims: Dims, *, slice_sizes: Sequence[int]
     ) -> Any:
         (x, *starts), (dim, *start_dims) = args, dims
         if dim is not None and all(d is None for d in start_dims):
@@ -225,7 +233,7 @@ class DynamicUpdateSlice(Primitive):
             )
         return (hlo.dynamic_update_slice(ctx, x, update, starts),)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object]) -> Any:
+    def jvp(self, primals: Sequence[ArrayLike], tangents: Sequence[object]) -> Any:
         outs = self.call(*primals)
         tx, tu = map(array_ops.instantiate, tangents[:2])
         return outs, self.call(tx, tu, *primals[2:])
@@ -246,7 +254,7 @@ class DynamicUpdateSlice(Primitive):
             (ct_update,) = dynamic_slice_p.call(ct, *starts, slice_sizes=shape)
         return (ct_x, ct_update, *(None for _ in starts))
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
+    def batch(self, axis: Axis, args: Sequence[ArrayLike], dims: Dims) -> Any:
         (x, update, *starts), (dim, update_dim, *start_dims) = args, dims
         if all(d is None for d in start_dims):
             at = update_dim if dim is None else dim

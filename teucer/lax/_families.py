@@ -250,7 +250,9 @@ class Elementwise(Primitive):
             return (ctx.op1(self.lowering, xs, aval),)
         return (self.lowering(ctx, *xs, **params),)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
+    def jvp(
+        self, primals: Sequence[ArrayLike], tangents: Sequence[object], **params: object
+    ) -> Any:
         outs = self.call(*primals, **params)
         (y,) = outs
         rules = self.tangents
@@ -268,7 +270,9 @@ class Elementwise(Primitive):
                 total = term if total is None else array_ops.add_cotangents(total, term)
         return outs, (typeof(y).zero if total is None else total,)
 
-    def transpose(self, cts: Sequence[object], *args: Array | Undefined, **params: object) -> Any:
+    def transpose(
+        self, cts: Sequence[object], *args: ArrayLike | Undefined, **params: object
+    ) -> Any:
         (ct,) = cts
         out: list[Any] = []
         for i, x in enumerate(args):
@@ -286,7 +290,7 @@ class Elementwise(Primitive):
             )  # that of a scalar is summed
         return tuple(out)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
+    def batch(self, axis: Axis, args: Sequence[ArrayLike], dims: Dims, **params: object) -> Any:
         return batch_elementwise(self, axis, args, dims, params)
 
     padded = dialects.through

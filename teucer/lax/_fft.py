@@ -24,7 +24,7 @@ from teucer.lax._slicing import pad
 from teucer.lax._structure import Linear, broadcast_to, convert_element_type
 
 if TYPE_CHECKING:
-    from teucer._core.primitive import Axis
+    from teucer._core.primitive import Axis, Undefined
     from teucer._core.typing import ArrayLike, Aval, Avals, Params
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
@@ -130,7 +130,12 @@ class Fft(Linear):
         )
 
     def transpose(
-        self, cts: Sequence[Array], x: Array, *, fft_type: FftType, fft_lengths: Sequence[int]
+        self,
+        cts: Sequence[Array],
+        x: Array | Undefined,
+        *,
+        fft_type: FftType,
+        fft_lengths: Sequence[int],
     ) -> Any:
         (ct,) = cts
         if fft_type in (FftType.FFT, FftType.IFFT):

@@ -225,7 +225,7 @@ class Unstack(Linear):
             )
         return tuple(outs)
 
-    def transpose(self, cts: Sequence[object], x: ArrayLike, *, axis: int) -> Any:
+    def transpose(self, cts: Sequence[object], x: ArrayLike | Undefined, *, axis: int) -> Any:
         return stack_p.call(*map(array_ops.instantiate, cts), axis=axis)
 
     def batch(
@@ -272,7 +272,7 @@ class Split(Linear):
         return tuple(outs)
 
     def transpose(
-        self, cts: Sequence[object], x: ArrayLike, *, sizes: Sequence[Size], axis: int
+        self, cts: Sequence[object], x: ArrayLike | Undefined, *, sizes: Sequence[Size], axis: int
     ) -> Any:
         return concatenate_p.call(*map(array_ops.instantiate, cts), dimension=axis)
 
@@ -348,7 +348,7 @@ class Tile(Linear):
         wide = hlo.broadcast_in_dim(ctx, x, shape, range(1, len(shape), 2))
         return (hlo.reshape(ctx, wide, aval.shape),)
 
-    def transpose(self, cts: Sequence[Array], x: Array, *, reps: Sequence[int]) -> Any:
+    def transpose(self, cts: Sequence[Array], x: Array | Undefined, *, reps: Sequence[int]) -> Any:
         shape = tuple(d for pair in zip(reps, x.aval.shape, strict=True) for d in pair)
         return (_structure.reduce_sum(_structure.reshape(cts[0], shape), range(0, len(shape), 2)),)
 

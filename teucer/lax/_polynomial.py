@@ -89,7 +89,7 @@ class Polynomial(Primitive):
 
     def jvp(
         self,
-        primals: Sequence[Array],
+        primals: Sequence[ArrayLike],
         tangents: Sequence[Array | Zero],
         *,
         unroll: int | None = None,
@@ -122,7 +122,7 @@ class Polynomial(Primitive):
             found.append(_structure.reduce_sum(part, axes) if axes else part)
         return tuple(found)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
+    def batch(self, axis: Axis, args: Sequence[ArrayLike], dims: Dims, **params: object) -> Any:
         if typeof(args[0]).ndim == (dims[0] is not None):
             args = [array_ops.to_axis(v, d, axis.size, 0) for v, d in zip(args, dims, strict=True)]
             return self.call(*args, **params), (0,)

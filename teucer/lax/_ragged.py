@@ -155,7 +155,9 @@ class RaggedDotGeneral(Primitive):
     ) -> Any:
         return ctx.trace(lambda *xs: (_as_dots(*xs, **params),), lhs, rhs, group_sizes)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
+    def jvp(
+        self, primals: Sequence[ArrayLike], tangents: Sequence[object], **params: object
+    ) -> Any:
         lhs, rhs, sizes = primals
         outs = self.call(lhs, rhs, sizes, **params)
         tangent: Any = typeof(outs[0]).zero
@@ -170,9 +172,9 @@ class RaggedDotGeneral(Primitive):
     def transpose(
         self,
         cts: Sequence[object],
-        lhs: Array,
-        rhs: Array,
-        group_sizes: Array | Undefined,
+        lhs: Array | Undefined,
+        rhs: Array | Undefined,
+        group_sizes: ArrayLike | Undefined,
         **params: object,
     ) -> Any:
         jaxpr, consts = _staged(_as_dots, (lhs, rhs, group_sizes), params)
@@ -207,7 +209,7 @@ def _labels(
     return tuple(map(left.get, range(lhs.ndim))), tuple(map(right.get, range(rhs.ndim))), tuple(out)
 
 
-def _staged(f: Callable[..., object], args: Sequence[Array | Undefined], params: Params) -> Any:
+def _staged(f: Callable[..., object], args: Sequence[ArrayLike | Undefined], params: Params) -> Any:
     """(jaxpr, consts) of a function of arrays, some of which are Undefined."""
     avals = [x.aval if type(x) is Undefined else typeof(x).strengthen() for x in args]
     return stage_flat(lambda *xs: (f(*xs, **params),), avals)

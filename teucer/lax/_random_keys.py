@@ -293,7 +293,7 @@ class RandomFoldIn(KeyPrimitive):
             f = _over_both(f, shared_key=a == 1 != b, shared_message=b == 1 != a)
         return _traced(ctx, f, keys, msgs, partitionable=partitionable)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
+    def batch(self, axis: Axis, args: Sequence[ArrayLike], dims: Dims, **params: object) -> Any:
         # What all share keeps one element: `unsafe_rbg` draws once for one number.
         return self.call(
             *(

@@ -243,7 +243,10 @@ class Reduce(Primitive):
         return hlo.reduce(ctx, xs, values[n:], dimensions, lambda *ab: ctx.inline(jaxpr, *ab))
 
     def jvp(
-        self, primals: Sequence[Array], tangents: Sequence[object], **params: Unpack[ReduceParams]
+        self,
+        primals: Sequence[ArrayLike],
+        tangents: Sequence[object],
+        **params: Unpack[ReduceParams],
     ) -> Any:
         outs = self.call(*primals, **params)
         _, moved = jvp_flat(
@@ -254,7 +257,7 @@ class Reduce(Primitive):
         return outs, tuple(moved)
 
     def batch(
-        self, axis: Axis, args: Sequence[Array], dims: Dims, **params: Unpack[ReduceParams]
+        self, axis: Axis, args: Sequence[ArrayLike], dims: Dims, **params: Unpack[ReduceParams]
     ) -> Any:
         dimensions = params["dimensions"]
         n = len(args) // 2
@@ -508,7 +511,7 @@ def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Array:
 
 
 def reduce(
-    operands: Sequence[ArrayLike],
+    operands: Sequence[ArrayLike] | ArrayLike,
     init_values: object,
     computation: Callable[..., object],
     dimensions: Sequence[int],

@@ -93,7 +93,7 @@ class SelectN(Primitive):
 
         return (among(0, len(cases)),)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object]) -> Any:
+    def jvp(self, primals: Sequence[ArrayLike], tangents: Sequence[object]) -> Any:
         outs = self.call(*primals)
         ts = tangents[1:]
         if all(type(t) is Zero for t in ts):

@@ -311,7 +311,7 @@ class Pad(Primitive):
         )
 
     def jvp(
-        self, primals: Sequence[Array], tangents: Sequence[object], *, padding_config: object
+        self, primals: Sequence[ArrayLike], tangents: Sequence[object], *, padding_config: object
     ) -> Any:
         outs = self.call(*primals, padding_config=padding_config)
         if all(type(t) is Zero for t in tangents):
@@ -322,7 +322,7 @@ class Pad(Primitive):
         self,
         cts: Sequence[Array],
         x: Array | Undefined,
-        value: Array | Undefined,
+        value: ArrayLike | Undefined,
         *,
         padding_config: Sequence[tuple[int, int, int]],
     ) -> Any:

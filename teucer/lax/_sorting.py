@@ -164,7 +164,7 @@ class Sort(Primitive):
 
     def jvp(
         self,
-        primals: Sequence[Array],
+        primals: Sequence[ArrayLike],
         tangents: Sequence[Array | Zero],
         **params: Unpack[SortParams],
     ) -> Any:

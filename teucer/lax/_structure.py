@@ -162,7 +162,7 @@ class BroadcastInDim(Linear):
     def transpose(
         self,
         cts: Tangents,
-        x: Array,
+        x: Array | Undefined,
         *,
         shape: Sequence[Size],
         broadcast_dimensions: Axes,
@@ -183,7 +183,7 @@ class BroadcastInDim(Linear):
     def batch(
         self,
         axis: Axis,
-        args: Arrays,
+        args: Sequence[ArrayLike],
         dims: Axes,
         *,
         shape: Sequence[Size],
@@ -266,7 +266,9 @@ class ReduceSum(Linear):
             lambda a, b: (hlo.elementwise(ctx, "add", a, b),),
         )
 
-    def transpose(self, cts: Tangents, x: Array, *, axes: Axes, out_sharding: object = None) -> Any:
+    def transpose(
+        self, cts: Tangents, x: Array | Undefined, *, axes: Axes, out_sharding: object = None
+    ) -> Any:
         return broadcast_in_dim_p.call(
             *cts,
             shape=x.aval.shape,
@@ -277,7 +279,7 @@ class ReduceSum(Linear):
     def batch(
         self,
         axis: Axis,
-        args: Arrays,
+        args: Sequence[ArrayLike],
         dims: Axes,
         *,
         axes: Axes,
@@ -373,7 +375,7 @@ class Reshape(Linear):
     def batch(
         self,
         axis: Axis,
-        args: Arrays,
+        args: Sequence[ArrayLike],
         dims: Axes,
         *,
         new_sizes: Sequence[Size],
@@ -471,7 +473,7 @@ class Transpose(Linear):
     def lower(self, ctx: Context, x: Value, *, permutation: Axes) -> Any:
         return (hlo.transpose(ctx, x, permutation),)
 
-    def transpose(self, cts: Tangents, x: ArrayLike, *, permutation: Axes) -> Any:
+    def transpose(self, cts: Tangents, x: ArrayLike | Undefined, *, permutation: Axes) -> Any:
         return self.call(*cts, permutation=tuple(int(i) for i in np.argsort(permutation)))
 
     def batch(self, axis: Axis, args: Arrays, dims: Axes, *, permutation: Axes) -> Any:
@@ -555,7 +557,7 @@ class ConvertElementType(Primitive):
     def transpose(
         self,
         cts: Tangents,
-        x: Array,
+        x: Array | Undefined,
         *,
         new_dtype: DTypeLike,
         weak_type: bool,
@@ -677,7 +679,7 @@ def broadcast_to(x: Any, shape: Sequence[Size], dims: Axes) -> Any:
     ]
 
 
-def expand(x: Array, size: int, axis: int) -> Any:
+def expand(x: ArrayLike, size: int, axis: int) -> Any:
     """x repeated along a new axis."""
     shape = list(np.shape(x))
     dims = [i + (i >= axis) for i in range(len(shape))]

@@ -233,7 +233,7 @@ class WindowExtreme(_WindowReduction):
 
 
 def windows_by_doubling(
-    combine: Callable[..., Any], xs: Sequence[Array], inits: Sequence[object], w: Windows
+    combine: Callable[..., Any], xs: Sequence[ArrayLike], inits: Sequence[object], w: Windows
 ) -> list[Any]:
     """Arrays reduced together over windows by an associative function of lists, in steps that can
     be transformed.
@@ -264,7 +264,7 @@ def windows_by_doubling(
     return ys
 
 
-def _padded(xs: Sequence[Array], inits: Sequence[Any], w: Windows) -> list[Any]:
+def _padded(xs: Sequence[ArrayLike], inits: Sequence[Any], w: Windows) -> list[Any]:
     """Arrays with initial values around and between their elements, as windows see them."""
     config = tuple(
         (low, high, b - 1) for (low, high), b in zip(w.padding, w.base_dilation, strict=True)
@@ -275,7 +275,7 @@ def _padded(xs: Sequence[Array], inits: Sequence[Any], w: Windows) -> list[Any]:
 
 
 def _windows_in_order(
-    combine: Callable[..., Any], xs: Sequence[Array], inits: Sequence[Any], w: Windows
+    combine: Callable[..., Any], xs: Sequence[ArrayLike], inits: Sequence[Any], w: Windows
 ) -> list[Any]:
     """Arrays reduced together over windows, element after element, without padding, as XLA's CPU
     compiler mostly does. The function of lists need not be associative."""
@@ -365,7 +365,7 @@ class ReduceWindow(Primitive):
 
     def jvp(
         self,
-        primals: Sequence[Array],
+        primals: Sequence[ArrayLike],
         tangents: Sequence[Array | Zero],
         *,
         jaxpr: ClosedJaxpr,
@@ -380,7 +380,7 @@ class ReduceWindow(Primitive):
     def batch(
         self,
         axis: Axis,
-        args: Sequence[Array],
+        args: Sequence[ArrayLike],
         dims: Dims,
         *,
         jaxpr: ClosedJaxpr,
@@ -439,7 +439,7 @@ _FEW = 32
 
 def _reduce_window_in_parts(
     jaxpr: ClosedJaxpr,
-    operands: Sequence[Array],
+    operands: Sequence[ArrayLike],
     *,
     consts: Sequence[Array],
     **windows: Unpack[WindowParams],
@@ -537,7 +537,7 @@ class SelectAndGatherAdd(Primitive):
     def transpose(
         self,
         cts: Sequence[object],
-        values: Sequence[Array],
+        values: Array | Undefined,
         x: ArrayLike,
         *,
         select_prim: object,
@@ -858,7 +858,7 @@ def reduce_window(
     )
 
 
-def _windows(x: Array, window: Any, strides: object, padding: Any, dilations: Any) -> Windows:
+def _windows(x: ShapedArray, window: Any, strides: object, padding: Any, dilations: Any) -> Windows:
     """The windows that a user described; what is None is 1 along each axis."""
     sizes = tuple(as_size(d) for d in window)
     ones = (1,) * len(sizes)

@@ -31,7 +31,7 @@ from teucer.numpy._ufuncs import binary, is_kind
 __all__ = ["divmod", "float_power", "floor_divide", "fmod", "gcd", "lcm", "power", "remainder"]
 
 
-def _float_divmod(x: Array, y: Array) -> tuple[Any, Any]:
+def _float_divmod(x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
     """Quotient and remainder of floats, the remainder with the sign of y."""
     rest = lax.rem(x, y)
     # Divided by zero there is no remainder to leave out: the quotient is infinite, or nan.
@@ -43,7 +43,7 @@ def _float_divmod(x: Array, y: Array) -> tuple[Any, Any]:
     return lax.round(whole), rest
 
 
-def _floor_divide(x: Array, y: Array) -> Any:
+def _floor_divide(x: ArrayLike, y: ArrayLike) -> Any:
     if is_kind(x, np.unsignedinteger):
         return lax.div(x, y)
     if is_kind(x, np.integer):
@@ -59,7 +59,7 @@ def _floor_divide(x: Array, y: Array) -> Any:
     return _float_divmod(x, y)[0]
 
 
-def _remainder(x: Array, y: Array) -> Any:
+def _remainder(x: ArrayLike, y: ArrayLike) -> Any:
     zero = scalar_like(x, 0)
     if is_kind(x, np.integer):
         y = lax.where_else(lax.eq(y, zero), scalar_like(y, 1), y)

@@ -30,6 +30,8 @@ from teucer.numpy._library import fast
 from teucer.numpy._promotion import as_value, broadcast_to, check_arraylike, convert
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from teucer._core.typing import Shape
     from teucer._devices.specs import OutSharding
 
@@ -179,7 +181,7 @@ def convert_array(x: Any, dtype: Any) -> Any:
     return _structure.convert_element_type(x.as_array() if isinstance(x, Tracer) else x, dtype)
 
 
-def _from_data(x: ArrayLike, dtype: DTypeLike) -> Any:
+def _from_data(x: object, dtype: DTypeLike | None) -> Any:
     """Data as an array; `dtype` is used where the data are on the host, and does not matter where
     they are not."""
     x = as_value(x)
@@ -235,7 +237,7 @@ def _host(x: Any, dtype: Any, narrow: Any = None) -> Any:
     return constant(value, ShapedArray(value.shape, dtypes.canonicalize_dtype(value.dtype)))
 
 
-def _leaves(x: Array) -> list[Any]:
+def _leaves(x: Sequence[object]) -> list[Any]:
     return [
         leaf
         for item in x
@@ -243,7 +245,7 @@ def _leaves(x: Array) -> list[Any]:
     ]
 
 
-def _from_sequence(x: Array, dtype: DTypeLike) -> Any:
+def _from_sequence(x: Sequence[object], dtype: DTypeLike | None) -> Any:
     leaves = [as_value(leaf) for leaf in _leaves(x)]
     if any(leaf is None for leaf in leaves):
         raise ValueError(

@@ -21,7 +21,7 @@ __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "nancumprod
 
 @fast(static=("name", "axis", "dtype", "promote_integers", "skip_nan"))
 def _running(
-    name: str, a: ArrayLike, axis: int, dtype: Any, promote_integers: bool, skip_nan: bool
+    name: str, a: ArrayLike, axis: int | None, dtype: Any, promote_integers: bool, skip_nan: bool
 ) -> Any:
     x = strong(name, a)
     if axis is None:

@@ -190,7 +190,7 @@ def _check_sizes(names: str, shapes: Sequence[tuple[object, ...]]) -> None:
 
 @fast(static=("contractions", "precision", "preferred", "out_sharding"))
 def _einsum(
-    operands: Sequence[Array],
+    operands: Sequence[ArrayLike],
     contractions: Any,
     precision: object,
     preferred: Any,

@@ -79,13 +79,13 @@ def _refuse_complex(
 # Bits of floats
 
 
-def _bits(x: Array) -> tuple[Any, Any]:
+def _bits(x: ArrayLike) -> tuple[Any, Any]:
     """The bits of floats as integers, and the dtype's description."""
     info = dtypes.finfo(typeof(x).dtype)
     return lax.bitcast_convert_type(x, np.dtype(f"int{info.bits}")), info
 
 
-def _signbit(x: Array) -> Any:
+def _signbit(x: ArrayLike) -> Any:
     _refuse_complex("jax.numpy.signbit", ValueError, x, "is not well defined for complex numbers")
     if is_kind(x, np.unsignedinteger) or is_kind(x, np.bool_):
         return filled_like(x, False)
@@ -100,7 +100,7 @@ signbit = unary(
 )
 
 
-def _copysign(x: Array, y: Array) -> Any:
+def _copysign(x: ArrayLike, y: ArrayLike) -> Any:
     _refuse_complex("copysign", TypeError, x)
     return lax.where_else(_signbit(y), lax.neg(lax.abs(x)), lax.abs(x))
 
@@ -283,7 +283,7 @@ isposinf = _infinite("isposinf", math.inf)
 isneginf = _infinite("isneginf", -math.inf)
 
 
-def _heaviside(x: Array, y: Array) -> Any:
+def _heaviside(x: ArrayLike, y: ArrayLike) -> Any:
     zero = scalar_like(x, 0)
     step = lax.where_else(
         lax.lt(x, zero), zero, lax.where_else(lax.gt(x, zero), scalar_like(x, 1), y)
@@ -310,14 +310,14 @@ fmin = binary(
 )
 
 
-def _greater(x: Array, y: Array) -> Any:
+def _greater(x: ArrayLike, y: ArrayLike) -> Any:
     """x > y, on complex numbers by real, then by imaginary parts."""
     if not is_kind(x, np.complexfloating):
         return lax.gt(x, y)
     return lax.bitwise_and(lax.ne(lax.max(x, y), y), lax.bitwise_and(lax.eq(x, x), lax.eq(y, y)))
 
 
-def _less(x: Array, y: Array) -> Any:
+def _less(x: ArrayLike, y: ArrayLike) -> Any:
     """x < y, in the same order; never where one is nan."""
     if not is_kind(x, np.complexfloating):
         return lax.lt(x, y)
@@ -370,7 +370,7 @@ def nan_to_num(
 # Distances and logarithms of sums
 
 
-def _hypot(x: Array, y: Array) -> Any:
+def _hypot(x: ArrayLike, y: ArrayLike) -> Any:
     _refuse_complex(
         "jnp.hypot",
         ValueError,
@@ -429,7 +429,7 @@ hypot = binary(
 )
 
 
-def _logaddexp(x: Array, y: Array) -> Any:
+def _logaddexp(x: ArrayLike, y: ArrayLike) -> Any:
     """log(e^x + e^y) = max + log(1 + e^-|x - y|)."""
     if is_kind(x, np.complexfloating):
         swap = _greater(y, x)
@@ -477,7 +477,7 @@ def _logaddexp_tangent(primals: Sequence[Value], tangents: Sequence[Array]) -> A
     return out, lax.add(lax.mul(tx, share(x, y)), lax.mul(ty, share(y, x)))
 
 
-def _full_operands(x: Array, y: Array) -> tuple[Any, ...]:
+def _full_operands(x: ArrayLike, y: ArrayLike) -> tuple[Any, ...]:
     """Two operands in one shape: a scalar among them repeated."""
     shape = np.shape(x) or np.shape(y)
     x, y = alike_before_repeated(x, y)
@@ -486,7 +486,7 @@ def _full_operands(x: Array, y: Array) -> tuple[Any, ...]:
     )
 
 
-def _logaddexp2(x: Array, y: Array) -> Any:
+def _logaddexp2(x: ArrayLike, y: ArrayLike) -> Any:
     """log2(2^x + 2^y), by way of natural logarithms."""
     scale = constant(x, math.log(2))
     return lax.div(_logaddexp(*_full_operands(lax.mul(x, scale), lax.mul(y, scale))), scale)

@@ -105,7 +105,7 @@ def bincount(
 
 
 @fast(static=("length", "dtype"))
-def _count(x: Array, weights: ArrayLike, length: int, dtype: DTypeLike) -> Any:
+def _count(x: Array, weights: ArrayLike | None, length: int, dtype: DTypeLike) -> Any:
     zeros = _structure.full((length,), 0, dtype)
     if length == 0 or x.shape[0] == 0:
         return zeros
@@ -205,7 +205,7 @@ def _histogram_laid_out(
 
 
 @fast(static=("density",))
-def _histogram(x: Array, edges: Array, weights: ArrayLike, density: bool) -> Any:
+def _histogram(x: Array, edges: Array, weights: ArrayLike | None, density: bool) -> Any:
     values, edges = promoted("histogram", INEXACT, *promoted("histogram", INEXACT, ravel(x)), edges)
     weights = _structure.full(values.shape, 1, edges.dtype) if weights is None else ravel(weights)
     place, inside = _bin_of(values, edges)
@@ -290,7 +290,9 @@ def histogramdd(
 
 
 @fast(static=("density",))
-def _histogram_dd(points: Array, edges: ArrayLike, weights: ArrayLike, density: bool) -> Any:
+def _histogram_dd(
+    points: Array, edges: Sequence[ArrayLike], weights: ArrayLike | None, density: bool
+) -> Any:
     shape = tuple(e.shape[0] - 1 for e in edges)
     flat = _structure.full((points.shape[0],), 0, np.int32)
     inside = _structure.full((points.shape[0],), True, np.dtype(bool))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from teucer._core.typing import Axis
 
 
-def _operand(name: str, x: Array) -> Any:
+def _operand(name: str, x: ArrayLike) -> Any:
     check_arraylike(f"jnp.linalg.{name}", x)
     (value,) = promote_dtypes(f"jnp.linalg.{name}", INEXACT, x)
     return _structure.convert_element_type(value, typeof(value).dtype)
@@ -229,7 +229,7 @@ def cond(x: ArrayLike, p: Any = None) -> Any:
 
 
 @fast(static=("p",))
-def _cond(x: ArrayLike, p: ArrayLike) -> Any:
+def _cond(x: ArrayLike, p: ArrayLike | None) -> Any:
     (x,) = matrices("cond", x)
     if p in (None, 2, -2):
         s = _linalg_svd.svd(x, full_matrices=False, compute_uv=False)

@@ -316,7 +316,7 @@ def _tensordot_axes(axes: Any, a_shape: Any, b_shape: Any) -> Any:
 def _tensordot(
     a: ArrayLike,
     b: ArrayLike,
-    axes: Axes,
+    axes: tuple[Axes, Axes],
     precision: PrecisionLike,
     preferred: object,
     out_sharding: OutSharding,

@@ -73,7 +73,7 @@ def _tolerance(like: object, value: Any) -> Any:
     return _structure.convert_element_type(value, typeof(like).dtype)
 
 
-def _finite(x: Array) -> Any:
+def _finite(x: ArrayLike) -> Any:
     if is_kind(x, np.complexfloating):
         return lax.bitwise_and(lax.is_finite(lax.real(x)), lax.is_finite(lax.imag(x)))
     return lax.is_finite(x)
@@ -153,7 +153,7 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 
 @fast
-def _clip(x: ArrayLike, low: ArrayLike, high: ArrayLike) -> Any:
+def _clip(x: ArrayLike, low: ArrayLike | None, high: ArrayLike | None) -> Any:
     check_arraylike("clip", x)
     for bound in (x, low, high):
         if bound is not None and is_kind(bound, np.complexfloating):
@@ -206,7 +206,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     return lax.select(broadcast_to(pred, shape), _in_shape(a, shape), _in_shape(b, shape))
 
 
-def _in_shape(x: Array, shape: Sequence[Size]) -> Any:
+def _in_shape(x: ArrayLike, shape: Sequence[Size]) -> Any:
     return x if not shape else broadcast_to(x, shape)
 
 

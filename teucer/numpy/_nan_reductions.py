@@ -98,7 +98,7 @@ def nanprod(
 
 @fast(static=("name", "axis", "keepdims"))
 def _extreme(
-    name: str, a: ArrayLike, axis: int, keepdims: bool, initial: ArrayLike, where: Any
+    name: str, a: ArrayLike, axis: int, keepdims: bool, initial: ArrayLike | None, where: Any
 ) -> Any:
     x = strong(f"nan{name}", a)
     reduce = getattr(_reductions, f"_{name}").__wrapped__
@@ -185,7 +185,7 @@ def nanargmin(
     return _arg("argmin", a, axis_key(axis), bool(keepdims))
 
 
-def _taking_part(x: Array, where: ArrayLike) -> Any:
+def _taking_part(x: Array, where: ArrayLike | None) -> Any:
     number = _number(x)
     if where is not None:
         check_mask(where)
@@ -225,12 +225,12 @@ def nanmean(
 def _var(
     name: str,
     a: ArrayLike,
-    axis: int,
+    axis: Axis,
     dtype: Any,
     ddof: object,
     keepdims: bool,
     where: Any,
-    mean: ArrayLike,
+    mean: ArrayLike | None,
 ) -> Any:
     x, result = inexact(name, a, dtype)
     axes = axes_of(axis, np.ndim(x))

@@ -128,7 +128,7 @@ def _reflected(function: Any) -> Any:
     """The function with its two operands exchanged."""
     plain = function.__wrapped__
 
-    def exchanged(y: Array, x: Array) -> Any:
+    def exchanged(y: Array, x: ArrayLike) -> Any:
         return plain(x, y)
 
     exchanged.__name__ = plain.__name__
@@ -143,7 +143,7 @@ def _tracer_operator(function: Any, row: Row) -> Any:
     swapped = plain is function  # _reflected's
     if row.primitive is None:
 
-        def operator(x: Array, y: Array) -> Any:
+        def operator(x: Array, y: ArrayLike) -> Any:
             y = as_array(y)
             return plain(x, y) if accepts(x, y, symbol, swapped) else NotImplemented
 

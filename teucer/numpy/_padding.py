@@ -160,7 +160,7 @@ def _pad_ramp(x: Any, ends: Any, widths: Any) -> Any:
     return x
 
 
-def _ramp(start: int, edge: Any, size: int, axis: int) -> Any:
+def _ramp(start: ArrayLike, edge: Any, size: int, axis: int) -> Any:
     """size elements from start up to the edge, which is not among them."""
     exact = dtypes.issubdtype(edge.dtype, np.integer)
     dtype = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(edge.dtype))

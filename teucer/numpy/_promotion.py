@@ -16,7 +16,7 @@ from teucer._devices import partition
 from teucer.lax import _structure
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, DTypeLike, Size, Value
+    from teucer._core.typing import ArrayLike, DTypeLike, Size, Value
 
 
 # What becomes of the dtype in which operands meet: nothing, numbers (bool to int), floats or
@@ -93,7 +93,7 @@ def promote(name: str, kind: str, *xs: Any) -> Sequence[Any]:
     return out
 
 
-def alike_before_repeated(*xs: Array) -> tuple[Any, ...]:
+def alike_before_repeated(*xs: ArrayLike) -> tuple[Any, ...]:
     """Operands that are about to be broadcast, cast to vary over the same mesh axes: what devices
     sum of their cotangents is then as small as they are."""
     return partition.cast_alike(xs) if _current.trace.placed else xs
@@ -208,7 +208,7 @@ def broadcast_shapes(name: str, shapes: Sequence[tuple[Any, ...]]) -> tuple[Any,
     return tuple(out)
 
 
-def promote_shapes(name: str, *xs: Array) -> list[Any]:
+def promote_shapes(name: str, *xs: ArrayLike) -> list[Any]:
     """Operands brought to one shape by the rules of NumPy; scalars stay scalars, and dtypes
     stay."""
     shapes = [np.shape(x) for x in xs]

@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
-from teucer._core.typing import Array, ArrayLike
+from teucer._core.typing import Array, ArrayLike, Axis
 from teucer._dimensions.dimensions import is_size
 from teucer._transform.vmap import vmap
 from teucer.lax import _cumulative, _dynamic, _sorting, _structure
@@ -48,11 +48,11 @@ def _quantile(
     name: str,
     a: ArrayLike,
     q: ArrayLike,
-    axis: int,
+    axis: Axis,
     method: str,
     keepdims: bool,
     skip_nan: bool,
-    weights: ArrayLike,
+    weights: ArrayLike | None,
     percent: bool,
 ) -> Any:
     check_arraylike(name, a, q)

@@ -58,7 +58,7 @@ def _scalar(x: Any, size: Any) -> Any:
 
 @fast(static=("num", "endpoint", "dtype", "axis"))
 def _linspace(
-    start: Any, stop: Any, num: int, endpoint: bool, dtype: DTypeLike, axis: int
+    start: Any, stop: Any, num: int, endpoint: bool, dtype: DTypeLike | None, axis: int
 ) -> tuple[Any, Any]:
     check_arraylike("linspace", start, stop)
     computed = dtypes.canonicalize_dtype(
@@ -242,7 +242,9 @@ def geomspace(
 
 
 @fast(static=("num", "endpoint", "dtype", "axis"))
-def _geomspace(start: Any, stop: Any, num: int, endpoint: bool, dtype: DTypeLike, axis: int) -> Any:
+def _geomspace(
+    start: Any, stop: Any, num: int, endpoint: bool, dtype: DTypeLike | None, axis: int
+) -> Any:
     check_arraylike("geomspace", start, stop)
     low, high = promote("geomspace", INEXACT, start, stop)
     low, high = (convert(v, typeof(v).dtype) for v in (low, high))
@@ -266,7 +268,7 @@ def _geomspace(start: Any, stop: Any, num: int, endpoint: bool, dtype: DTypeLike
     return out if dtype is None else lax.convert_element_type(out, dtype)
 
 
-def _exact_ends(out: Any, low: Array, high: Array, endpoint: bool, axis: int) -> Any:
+def _exact_ends(out: Any, low: ArrayLike, high: ArrayLike, endpoint: bool, axis: int) -> Any:
     """A sequence with its first, and if asked its last, number replaced by the bounds."""
     shape = np.shape(out)
     place_ = _shapes.broadcasted_iota(np.dtype(np.int32), shape, axis)
@@ -306,7 +308,7 @@ def meshgrid(
 
 
 @fast(static=("sparse", "swap"))
-def _meshgrid(xs: Sequence[Array], sparse: bool, swap: bool) -> Any:
+def _meshgrid(xs: Sequence[ArrayLike], sparse: bool, swap: bool) -> Any:
     sizes = [np.shape(x)[0] for x in xs]
     order = [1, 0, *range(2, len(xs))] if swap else list(range(len(xs)))
     shape = tuple(sizes[i] for i in order)

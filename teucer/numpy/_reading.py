@@ -388,7 +388,12 @@ def _stacked(components: list[Any], tags: list[Any], shape: list[Any], batch_ndi
 
 
 def _component(
-    value: Any, where: ArrayLike, tags: list[Any], shape: list[Any], batch_ndim: int, dtype: Any
+    value: Any,
+    where: str | int | None,
+    tags: list[Any],
+    shape: list[Any],
+    batch_ndim: int,
+    dtype: Any,
 ) -> Any:
     ndim = len(np.shape(value))
     if where is None:

@@ -163,7 +163,7 @@ _FOLDS: dict[str, tuple[Callable[..., Any], Callable[..., Any], str]] = {
 # Sums and products
 
 
-def result_dtype(name: str, given: object, dtype: DTypeLike, promote_integers: bool) -> Any:
+def result_dtype(name: str, given: object, dtype: DTypeLike | None, promote_integers: bool) -> Any:
     """The dtype of a sum or product: integers narrower than the default ones become those."""
     if dtype is not None:
         kind = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, name))
@@ -217,7 +217,7 @@ def _sum(
     axis: Axis,
     dtype: Any,
     keepdims: bool,
-    initial: ArrayLike,
+    initial: ArrayLike | None,
     where: Any,
     promote_integers: bool,
 ) -> Any:
@@ -226,12 +226,12 @@ def _sum(
 
 @fast(static=("axis", "dtype", "keepdims", "promote_integers"))
 def _prod(
-    a: Array,
-    axis: int,
-    dtype: DTypeLike,
+    a: ArrayLike,
+    axis: Axis,
+    dtype: DTypeLike | None,
     keepdims: bool,
-    initial: Array,
-    where: ArrayLike,
+    initial: ArrayLike | None,
+    where: ArrayLike | None,
     promote_integers: bool,
 ) -> Any:
     return _total("prod", a, axis, dtype, keepdims, initial, where, promote_integers)
@@ -286,7 +286,7 @@ def prod(
 
 
 def _extreme(
-    name: str, a: ArrayLike, axis: Any, keepdims: bool, initial: ArrayLike, where: Any
+    name: str, a: ArrayLike, axis: Any, keepdims: bool, initial: ArrayLike | None, where: Any
 ) -> Any:
     x = strong(name, a)
     if initial is None:
@@ -311,12 +311,16 @@ def _extreme(
 
 
 @fast(static=("axis", "keepdims"))
-def _max(a: Array, axis: int, keepdims: bool, initial: Array, where: ArrayLike) -> Any:
+def _max(
+    a: ArrayLike, axis: Axis, keepdims: bool, initial: ArrayLike | None, where: ArrayLike | None
+) -> Any:
     return _extreme("max", a, axis, keepdims, initial, where)
 
 
 @fast(static=("axis", "keepdims"))
-def _min(a: Array, axis: int, keepdims: bool, initial: Array, where: ArrayLike) -> Any:
+def _min(
+    a: ArrayLike, axis: Axis, keepdims: bool, initial: ArrayLike | None, where: ArrayLike | None
+) -> Any:
     return _extreme("min", a, axis, keepdims, initial, where)
 
 
@@ -560,7 +564,7 @@ def _var(
     ddof: Any,
     keepdims: bool,
     where: Any,
-    mean: ArrayLike,
+    mean: ArrayLike | None,
 ) -> Any:
     x, result = inexact(name, a, dtype)
     axes = axes_of(axis, np.ndim(x))
@@ -587,7 +591,7 @@ def _var(
     return _structure.convert_element_type(out, variance_dtype(name, a, result, dtype))
 
 
-def variance_dtype(name: str, a: Array, result: object, given: object) -> Any:
+def variance_dtype(name: str, a: ArrayLike, result: object, given: object) -> Any:
     """The dtype of a variance or deviation: real, also of complex numbers, unless a complex one is
     asked for."""
     if given is not None:

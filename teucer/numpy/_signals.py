@@ -245,7 +245,7 @@ def gradient(
 
 
 @fast(static=("axis",))
-def _gradient(x: Array, h: Array, axis: int) -> Any:
+def _gradient(x: Array, h: ArrayLike, axis: int) -> Any:
     n = x.shape[axis]
     part = lambda low, high: _slicing.slice_in_dim(x, low, high, axis=axis)  # noqa: E731
     if np.ndim(h) == 0:

@@ -20,7 +20,7 @@ from teucer.numpy._ufuncs import is_kind, unary
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from teucer._core.typing import Value
+    from teucer._core.typing import ArrayLike, Value
 
 __all__ = ["i0", "sinc"]
 
@@ -55,7 +55,7 @@ def _cosine_tangent(primals: Sequence[Value], tangents: Sequence[Array]) -> Any:
     return _cosine_of_turns(x), lax.mul(t, lax.mul(scalar_like(x, -math.pi), _sine_of_turns(x)))
 
 
-def _sinc(x: Array) -> Any:
+def _sinc(x: ArrayLike) -> Any:
     if typeof(x).dtype.itemsize < 4:
         wide = lax.convert_element_type(x, np.float32)
         return lax.convert_element_type(_sinc(wide), typeof(x).dtype)
@@ -90,7 +90,7 @@ def _sinc(x: Array) -> Any:
 sinc = unary("sinc", INEXACT, _sinc, "sin(pi x) / (pi x), and 1 at 0.")
 
 
-def _i0(x: Array) -> Any:
+def _i0(x: ArrayLike) -> Any:
     if not is_kind(x, np.floating):
         raise ValueError(f"Unsupported input type to jax.numpy.i0: {typeof(x).dtype}")
     return bessel_0(x)

@@ -194,7 +194,7 @@ def _each(name: str, arrays: Any, shaped: Callable[[Any], Any]) -> Any:
     return vmap(shaped)(xs) if _is_array(arrays) else [shaped(x) for x in xs]
 
 
-def block(arrays: ArrayLike) -> Array:
+def block(arrays: ArrayLike | Sequence[Any]) -> Array:
     """An array from nested lists of blocks: the innermost lists are joined along the last axis.
 
     Raises ValueError if lists are nested to different depths, or empty.

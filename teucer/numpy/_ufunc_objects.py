@@ -29,7 +29,7 @@ from teucer.numpy._stacking import concatenate
 from teucer.numpy._taking import take
 
 if TYPE_CHECKING:
-    from teucer._core.typing import DTypeLike, Value
+    from teucer._core.typing import Axis, DTypeLike, Value
 
 __all__ = [
     "add",
@@ -375,7 +375,12 @@ def frompyfunc(
 
 def _reduced(reduce: Callable[..., Any]) -> Callable[..., Any]:
     def way(
-        a: Array, axis: int, dtype: DTypeLike, keepdims: bool, initial: Array, where: ArrayLike
+        a: ArrayLike,
+        axis: Axis,
+        dtype: DTypeLike | None,
+        keepdims: bool,
+        initial: ArrayLike | None,
+        where: ArrayLike | None,
     ) -> Any:
         if reduce is _reductions.sum or reduce is _reductions.prod:
             return reduce(
@@ -388,7 +393,7 @@ def _reduced(reduce: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _accumulated(run: Callable[..., Any]) -> Callable[..., Any]:
-    def way(a: Array, axis: int, dtype: DTypeLike) -> Any:
+    def way(a: ArrayLike, axis: int, dtype: DTypeLike | None) -> Any:
         x = asarray(a, dtype)
         x = x if x.dtype != np.bool_ else convert(x, dtypes.canonicalize_dtype(int))
         return run(x, _structure.canonical_axis(axis, x.ndim))
@@ -488,7 +493,9 @@ def _all(a: Array, axis: int, keepdims: bool, initial: Array, where: ArrayLike) 
     return _reductions.all(a, axis=axis, keepdims=keepdims, where=where)
 
 
-def _any(a: ArrayLike, axis: int, keepdims: bool, initial: Array, where: ArrayLike) -> Any:
+def _any(
+    a: ArrayLike, axis: int, keepdims: bool, initial: ArrayLike | None, where: ArrayLike | None
+) -> Any:
     return _reductions.any(a, axis=axis, keepdims=keepdims, where=where)
 
 

@@ -165,11 +165,11 @@ maximum = binary("maximum", ANY, lax.max, "Greater of x1 and x2; nan if one is n
 minimum = binary("minimum", ANY, lax.min, "Lesser of x1 and x2; nan if one is nan.")
 
 
-def _absolute(x: Array) -> Any:
+def _absolute(x: ArrayLike) -> Any:
     return x if is_kind(x, np.unsignedinteger) or is_kind(x, np.bool_) else lax.abs(x)
 
 
-def _real_absolute(x: Array) -> Any:
+def _real_absolute(x: ArrayLike) -> Any:
     if is_kind(x, np.complexfloating):
         raise TypeError("ufunc 'fabs' does not support complex dtypes\n  jnp.abs does.")
     return lax.abs(x)
@@ -186,12 +186,12 @@ def _rounding(operation: Function) -> Function:
     return lambda x: x if is_kind(x, np.integer) or is_kind(x, np.bool_) else operation(x)
 
 
-def _trunc(x: Array) -> Any:
+def _trunc(x: ArrayLike) -> Any:
     below = lax.lt(x, scalar_like(x, 0))
     return lax.select(below, lax.ceil(x), lax.floor(x))
 
 
-def rint_operation(x: Array) -> Any:
+def rint_operation(x: ArrayLike) -> Any:
     """The nearest integer, even half way; of both parts of complex numbers. Integers become floats,
     strongly typed."""
     if not is_kind(x, np.inexact):
@@ -215,7 +215,7 @@ rint = unary(
 def _ordered(name: str, operation: Function) -> Function:
     """A comparison, on complex numbers by real, then by imaginary parts."""
 
-    def compare(x: Array, y: Any) -> Any:
+    def compare(x: ArrayLike, y: Any) -> Any:
         if not is_kind(x, np.complexfloating):
             return operation(x, y)
         same = lax.eq(lax.real(x), lax.real(y))
@@ -242,7 +242,7 @@ greater_equal = binary("greater_equal", ANY, _ordered("greater_equal", lax.ge), 
 # Logic and bits
 
 
-def _as_bool(x: Array) -> Any:
+def _as_bool(x: ArrayLike) -> Any:
     return x if typeof(x).dtype == np.bool_ else lax.ne(x, constant(x, 0))
 
 
@@ -262,11 +262,11 @@ bitwise_xor = binary("bitwise_xor", ANY, lax.bitwise_xor, "Bits set in exactly o
 bitwise_not = unary("bitwise_not", ANY, lax.bitwise_not, "All bits inverted; of a boolean, not.")
 
 
-def _left_shift(x: Array, y: Array) -> Any:
+def _left_shift(x: ArrayLike, y: ArrayLike) -> Any:
     return lax.shift_left(x, y)
 
 
-def _right_shift(x: Array, y: Array) -> Any:
+def _right_shift(x: ArrayLike, y: ArrayLike) -> Any:
     return (
         lax.shift_right_logical if is_kind(x, np.unsignedinteger) else lax.shift_right_arithmetic
     )(x, y)
@@ -299,7 +299,7 @@ def strong_bools(x: Array) -> Any:
 
 
 def _each_part(operation: Function, join: Function, exact: bool) -> Function:
-    def test(x: Array) -> Any:
+    def test(x: ArrayLike) -> Any:
         if is_kind(x, np.complexfloating):
             return join(operation(lax.real(x)), operation(lax.imag(x)))
         return operation(x) if is_kind(x, np.floating) else filled_like(x, exact)
@@ -307,7 +307,7 @@ def _each_part(operation: Function, join: Function, exact: bool) -> Function:
     return test
 
 
-def _is_inf(x: Array) -> Any:
+def _is_inf(x: ArrayLike) -> Any:
     return strong_bools(lax.eq(lax.abs(x), scalar_like(x, np.inf)))
 
 
@@ -323,7 +323,7 @@ isinf = unary("isinf", ANY, _each_part(_is_inf, lax.bitwise_or, False), "Whether
 # Parts of complex numbers
 
 
-def _imag(x: Array) -> Any:
+def _imag(x: ArrayLike) -> Any:
     return (
         lax.imag(x)
         if is_kind(x, np.complexfloating)

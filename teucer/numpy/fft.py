@@ -79,7 +79,7 @@ def _resized(x: Array, axis: int, size: int) -> Any:
 
 @fast(static=("name", "kind", "sizes", "axes", "norm"))
 def _transform(
-    name: str, kind: str, a: Array, sizes: Any, axes: tuple[int, ...], norm: object
+    name: str, kind: str, a: ArrayLike, sizes: Any, axes: tuple[int, ...], norm: object
 ) -> Any:
     check_arraylike(f"jnp.fft.{name}", a)
     x = as_value(a)
@@ -408,7 +408,7 @@ def _shifted(name: str, x: ArrayLike, axes: Axis, *, inverse: bool) -> Any:
     return roll(x, shifts, places)
 
 
-def fftshift(x: ArrayLike, axes: Axes | None = None) -> Array:
+def fftshift(x: ArrayLike, axes: Axis = None) -> Array:
     """x with the zero frequency moved to the middle of axes, by default of all.
 
     >>> fftshift(np.int32([0, 1, 2, -2, -1]))
@@ -417,7 +417,7 @@ def fftshift(x: ArrayLike, axes: Axes | None = None) -> Array:
     return _shifted("fftshift", x, axes, inverse=False)
 
 
-def ifftshift(x: ArrayLike, axes: Axes | None = None) -> Array:
+def ifftshift(x: ArrayLike, axes: Axis = None) -> Array:
     """The inverse of `fftshift`.
 
     >>> ifftshift(np.int32([-2, -1, 0, 1, 2]))

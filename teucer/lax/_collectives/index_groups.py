@@ -18,7 +18,7 @@ from teucer.lax._joining import concatenate
 from teucer.lax._structure import reshape
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, Size
+    from teucer._core.typing import Array, ArrayLike, Size
 
 
 def groups_of(
@@ -66,7 +66,7 @@ def number_within(
     return numbers
 
 
-def taken(x: Array, places: Sequence[int]) -> Any:
+def taken(x: ArrayLike, places: Sequence[int]) -> Any:
     """The elements of x at static places of its first axis."""
     return index_take(x, (np.asarray(places, np.int32),), (0,))
 

@@ -76,7 +76,7 @@ __all__ = [
 ]
 
 
-def _merged(x: Array, at: int, count: int) -> Any:
+def _merged(x: ArrayLike, at: int, count: int) -> Any:
     """x with `count` axes from `at` on made into one."""
     shape = np.shape(x)
     return reshape(x, (*shape[:at], math.prod(shape[at : at + count]), *shape[at + count :]))

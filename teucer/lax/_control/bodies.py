@@ -144,7 +144,7 @@ def refuse_shared(
     what: str,
     in_tree: PyTreeDef,
     avals: Sequence[ShapedArray],
-    operands: Sequence[Array],
+    operands: Sequence[ArrayLike],
     consts: Sequence[object] = (),
 ) -> None:
     """Raise ValueError if one reference is two operands of `fun`, or is an operand and closed

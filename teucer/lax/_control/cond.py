@@ -182,7 +182,7 @@ class Cond(Primitive):
 
     def jvp(
         self,
-        primals: Arrays,
+        primals: Sequence[ArrayLike],
         tangents: Tangents,
         *,
         branches: Sequence[ClosedJaxpr],
@@ -196,12 +196,16 @@ class Cond(Primitive):
         return split_tangents(self._bind(index, [*operands, *given], found, params), out_moving)
 
     def _bind(
-        self, index: object, operands: Arrays, branches: Sequence[ClosedJaxpr], params: Params
+        self,
+        index: object,
+        operands: Sequence[object],
+        branches: Sequence[ClosedJaxpr],
+        params: Params,
     ) -> Any:
         joined, consts = _hoisted(branches)
         return self.call(index, *consts, *operands, branches=joined, **params)
 
-    def partial_eval(self, trace: PartialTrace, args: tuple[Array, ...], params: Params) -> Any:
+    def partial_eval(self, trace: PartialTrace, args: tuple[ArrayLike, ...], params: Params) -> Any:
         index, *operands = args
         if trace.is_unknown(index):
             return trace.record(self, args, params)
@@ -260,7 +264,7 @@ class Cond(Primitive):
     def batch(
         self,
         axis: Axis,
-        args: Arrays,
+        args: Sequence[ArrayLike],
         dims: Dims,
         *,
         branches: Sequence[ClosedJaxpr],
@@ -544,8 +548,8 @@ def _instantiated(
 
 def _select_branches(
     axis: Any,
-    index: Array,
-    operands: Arrays,
+    index: ArrayLike,
+    operands: Sequence[ArrayLike],
     batched: Sequence[bool],
     branches: Sequence[ClosedJaxpr],
 ) -> Any:
@@ -647,7 +651,7 @@ def _of_operand(fun: Callable[..., object], i: int) -> Callable[..., Any]:
     return lambda *operands: fun(operands[i])
 
 
-def _with_keyword(operands: tuple[Array, ...], operand: ArrayLike) -> tuple[Any, ...]:
+def _with_keyword(operands: tuple[object, ...], operand: object) -> tuple[Any, ...]:
     if operand is _ABSENT:
         return operands
     if operands:

@@ -83,7 +83,7 @@ def scan(
 def run_scan(
     f: Callable[..., object],
     init: Any,
-    xs: Sequence[Array],
+    xs: object,
     length: int | None,
     reverse: bool,
     unroll: int | bool,
@@ -183,7 +183,7 @@ def _scan_references(
 
 
 def bind_scan(
-    operands: tuple[Sequence[Array], Sequence[ArrayLike], Sequence[Array]],
+    operands: tuple[Sequence[ArrayLike], Sequence[ArrayLike], Sequence[ArrayLike]],
     jaxpr: ClosedJaxpr,
     **params: object,
 ) -> list[Any]:

@@ -31,7 +31,7 @@ from teucer.lax._control.cond import bind_branches, platform_number
 from teucer.lax._control.iteration import run_scan
 
 if TYPE_CHECKING:
-    from teucer._core.primitive import Axis
+    from teucer._core.primitive import Axis, Undefined
     from teucer._core.typing import ArrayLike, Dims
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -281,7 +281,7 @@ class OptimizationBarrier(Primitive):
     def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero]) -> Any:
         return self.call(*primals), self._moving(tangents)
 
-    def transpose(self, cts: Sequence[Array | Zero], *args: Array) -> Any:
+    def transpose(self, cts: Sequence[Array | Zero], *args: Array | Undefined) -> Any:
         return self._moving(cts)
 
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
@@ -298,7 +298,7 @@ optimization_barrier_p = OptimizationBarrier()
 
 
 @tracebacks.api_boundary
-def optimization_barrier(operand: ArrayLike, /) -> Any:
+def optimization_barrier(operand: Any, /) -> Any:
     """The operand, a tree of arrays, unchanged; the compiler moves no computation across it.
 
     Derivatives pass through a barrier of their own.

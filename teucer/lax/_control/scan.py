@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.stage import StageTrace
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array, Dims, Params
+    from teucer._core.typing import Array, ArrayLike, Dims, Params
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._transform.partial import PartialTrace
@@ -225,7 +225,7 @@ class Scan(Primitive):
         return _control_scan_lowering.lower_scan(ctx, values, **params)
 
     def jvp(
-        self, primals: Sequence[Array], tangents: Sequence[object], **params: Unpack[ScanParams]
+        self, primals: Sequence[ArrayLike], tangents: Sequence[object], **params: Unpack[ScanParams]
     ) -> Any:
         jaxpr, num_consts, num_carry = params["jaxpr"], params["num_consts"], params["num_carry"]
         moving = [type(t) is not Zero for t in tangents]
@@ -261,7 +261,7 @@ class Scan(Primitive):
         by_number = dict(zip(outs_order, outs, strict=True))
         return split_tangents([by_number[i] for i in range(len(outs))], out_moving)
 
-    def partial_eval(self, trace: PartialTrace, args: Sequence[Array], params: Params) -> Any:
+    def partial_eval(self, trace: PartialTrace, args: Sequence[ArrayLike], params: Params) -> Any:
         cut = _cut(params, tuple(trace.is_unknown(x) for x in args))
         assert trace.parent is not None
         with using(trace.parent):
@@ -308,7 +308,7 @@ class Scan(Primitive):
         return tuple(result)
 
     def batch(
-        self, axis: Axis, args: Sequence[Array], dims: Dims, **params: Unpack[ScanParams]
+        self, axis: Axis, args: Sequence[ArrayLike], dims: Dims, **params: Unpack[ScanParams]
     ) -> Any:
         jaxpr, num_consts, num_carry = params["jaxpr"], params["num_consts"], params["num_carry"]
         batched = [d is not None for d in dims]
@@ -625,7 +625,7 @@ def _order_staged(
 
 
 def _run_known(
-    cut: SplitScan, args: Sequence[Array | Undefined], params: Params
+    cut: SplitScan, args: Sequence[ArrayLike | Undefined], params: Params
 ) -> tuple[Sequence[Any], list[Any]]:
     """Run the known part of a scan: its known results, and the operands of the staged part."""
     known_args = [x for x, u in zip(args, cut.unknown, strict=True) if not u]

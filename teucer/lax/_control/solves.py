@@ -94,7 +94,7 @@ class LinearSolve(Primitive):
 
     def jvp(
         self,
-        primals: Sequence[Array],
+        primals: Sequence[ArrayLike],
         tangents: Sequence[Array | Zero],
         *,
         const_lengths: SolveParts,
@@ -131,7 +131,7 @@ class LinearSolve(Primitive):
     def transpose(
         self,
         cts: Sequence[Array | Zero],
-        *args: Array | Undefined,
+        *args: ArrayLike | Undefined,
         const_lengths: SolveParts,
         jaxprs: SolveParts,
     ) -> Any:
@@ -162,7 +162,7 @@ class LinearSolve(Primitive):
     def batch(
         self,
         axis: Axis,
-        args: Sequence[Array],
+        args: Sequence[ArrayLike],
         dims: Dims,
         *,
         const_lengths: SolveParts,

@@ -48,8 +48,8 @@ from teucer.lax._control.bodies import (
 
 if TYPE_CHECKING:
     from teucer._core.high import AvalQDD
-    from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, Dims, Params
+    from teucer._core.primitive import Axis, Undefined
+    from teucer._core.typing import Array, ArrayLike, Dims, Params
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._transform.partial import PartialTrace
@@ -237,7 +237,7 @@ class While(Primitive):
 
     def jvp(
         self,
-        primals: Sequence[Array],
+        primals: Sequence[ArrayLike],
         tangents: Sequence[Array | Zero],
         **params: Unpack[WhileParams],
     ) -> Any:
@@ -279,7 +279,7 @@ class While(Primitive):
         )
         return split_tangents(outs, moving)
 
-    def partial_eval(self, trace: PartialTrace, args: tuple[Array, ...], params: Params) -> Any:
+    def partial_eval(self, trace: PartialTrace, args: tuple[ArrayLike, ...], params: Params) -> Any:
         """Run the part of the carry that is known, if the condition depends on that alone; record
         the whole for the rest."""
         cond_nconsts, body_nconsts = params["cond_nconsts"], params["body_nconsts"]
@@ -326,7 +326,9 @@ class While(Primitive):
             outs[i] = y
         return tuple(outs)
 
-    def transpose(self, cts: Sequence[object], *args: Array, **params: Unpack[WhileParams]) -> Any:
+    def transpose(
+        self, cts: Sequence[object], *args: ArrayLike | Undefined, **params: Unpack[WhileParams]
+    ) -> Any:
         raise ValueError(
             "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with "
             "dynamic start/stop values. Try using lax.scan, or using fori_loop with static "

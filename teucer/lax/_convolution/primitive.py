@@ -98,7 +98,7 @@ class ConvGeneralDilated(Primitive):
         feature_group_count: int,
         batch_group_count: int,
         precision: object,
-        preferred_element_type: DTypeLike,
+        preferred_element_type: DTypeLike | None,
         out_sharding: object = None,
     ) -> Any:
         if lhs.dtype != rhs.dtype:
@@ -178,7 +178,7 @@ class ConvGeneralDilated(Primitive):
 
     def jvp(
         self,
-        primals: Sequence[Array],
+        primals: Sequence[ArrayLike],
         tangents: Sequence[object],
         **params: Unpack[ConvGeneralDilatedParams],
     ) -> Any:
@@ -188,18 +188,19 @@ class ConvGeneralDilated(Primitive):
         self,
         cts: Sequence[object],
         lhs: object,
-        rhs: Array | Undefined,
+        rhs: ArrayLike | Undefined,
         **params: Unpack[ConvGeneralDilatedParams],
     ) -> Any:
         (ct,) = cts
         if type(lhs) is Undefined:
             return _transpose_lhs(ct, lhs.aval, rhs, **params), None
+        assert type(rhs) is Undefined
         return None, _transpose_rhs(ct, lhs, rhs.aval, **params)
 
     def batch(
         self,
         axis: Axis,
-        args: Sequence[Array],
+        args: Sequence[ArrayLike],
         dims: Dims,
         **params: Unpack[ConvGeneralDilatedParams],
     ) -> Any:
@@ -216,7 +217,7 @@ class ConvGeneralDilated(Primitive):
     def _batch_laid_out(
         self,
         axis: Axis,
-        args: Sequence[Array],
+        args: Sequence[ArrayLike],
         dims: Dims,
         **params: Unpack[ConvGeneralDilatedParams],
     ) -> Any:
@@ -546,7 +547,7 @@ def _rhs_pads(
 def _batch_lhs(
     lhs: ArrayLike,
     dim: int,
-    rhs: Array,
+    rhs: ArrayLike,
     size: object,
     *,
     dimension_numbers: Any,
@@ -564,7 +565,7 @@ def _batch_lhs(
 
 def _batch_rhs(
     lhs: ArrayLike,
-    rhs: Array,
+    rhs: ArrayLike,
     dim: int,
     size: object,
     *,

@@ -9,14 +9,14 @@ from typing import Any
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
-from teucer._core.typing import Array
+from teucer._core.typing import Array, ArrayLike
 from teucer.lax._arithmetic import add, div, mul, sub
 from teucer.lax._conversion import reduce_precision_p
 from teucer.lax._families import scalar_like
 from teucer.lax._selection import where_else
 
 
-def plus(x: Array, value: float) -> Any:
+def plus(x: ArrayLike, value: float) -> Any:
     """x + value."""
     return add(x, scalar_like(x, value))
 

@@ -572,7 +572,7 @@ _FINISH: dict[str, Function] = {
 }
 
 
-def _gamma_density(a: Array, x: Array) -> Any:
+def _gamma_density(a: ArrayLike, x: Array) -> Any:
     """x^(a - 1) e^-x / gamma(a), the derivative of igamma in x."""
     return exp(sub(sub(mul(plus(a, -1), log(x)), x), lgamma(a)))
 
@@ -771,7 +771,7 @@ def _lower_betainc(ctx: Context, a: Value, b: Value, x: Value) -> Any:
     return ctx.trace(lambda *xs: (finish(*xs),), a, b, x, sa, sb, sx, swap, h)[0]
 
 
-def _tangent_betainc(t: ArrayLike, y: ArrayLike, a: Array, b: Array, x: Array) -> Any:
+def _tangent_betainc(t: ArrayLike, y: ArrayLike, a: ArrayLike, b: ArrayLike, x: Array) -> Any:
     log_beta = sub(add(lgamma(a), lgamma(b)), lgamma(add(a, b)))
     slope = exp(sub(add(mul(plus(a, -1), log(x)), mul(plus(b, -1), log1p(neg(x)))), log_beta))
     return mul(t, slope)

@@ -5,7 +5,7 @@ Gather, and the scatters, which are its transposes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
@@ -139,12 +139,14 @@ class Gather(Primitive):
 
         return ctx.trace(masked, out, indices)
 
-    def jvp(self, primals: Arrays, tangents: Tangents, **params: Unpack[GatherParams]) -> Any:
+    def jvp(
+        self, primals: Sequence[ArrayLike], tangents: Tangents, **params: Unpack[GatherParams]
+    ) -> Any:
         outs = self.call(*primals, **params)
         return outs, self.call(tangents[0], primals[1], **(params | {"fill_value": 0}))
 
     def transpose(
-        self, cts: Arrays, x: Array, indices: ArrayLike, **params: Unpack[GatherParams]
+        self, cts: Arrays, x: Array | Undefined, indices: ArrayLike, **params: Unpack[GatherParams]
     ) -> Any:
         mode = params["mode"]
         d = params["dimension_numbers"]
@@ -171,7 +173,9 @@ class Gather(Primitive):
         )
         return placed, None
 
-    def batch(self, axis: Axis, args: Arrays, dims: Dims, **params: Unpack[GatherParams]) -> Any:
+    def batch(
+        self, axis: Axis, args: Sequence[ArrayLike], dims: Dims, **params: Unpack[GatherParams]
+    ) -> Any:
         slice_sizes, unique_indices, indices_are_sorted = (
             params["slice_sizes"],
             params["unique_indices"],
@@ -296,7 +300,9 @@ class Scatter(Primitive):
         """The computation on an old element and its update."""
         return scalar_body(ctx, self.op)
 
-    def batch(self, axis: Axis, args: Arrays, dims: Dims, **params: Unpack[ScatterParams]) -> Any:
+    def batch(
+        self, axis: Axis, args: Sequence[ArrayLike], dims: Dims, **params: Unpack[ScatterParams]
+    ) -> Any:
         (x, indices, updates), (dim, index_dim, updates_dim) = args, dims
         x = array_ops.to_axis(x, dim, axis.size, 0)
         updates = array_ops.to_axis(updates, updates_dim, axis.size, 0)
@@ -379,7 +385,7 @@ class LinearScatter(Scatter):
     __slots__ = ()
     linear_in = (0, 2)
 
-    def jvp(self, primals: Arrays, tangents: Tangents, **params: object) -> Any:
+    def jvp(self, primals: Sequence[ArrayLike], tangents: Tangents, **params: object) -> Any:
         x, indices, updates = primals
         outs = self.call(x, indices, updates, **params)
         tx, _, tu = tangents
@@ -430,7 +436,7 @@ class ScatterReplace(Scatter):
             return lambda old, new: (new,)
         return lambda old, new: ctx.inline(update_jaxpr, old, new)
 
-    def jvp(self, primals: Arrays, tangents: Tangents, **params: object) -> Any:
+    def jvp(self, primals: Sequence[ArrayLike], tangents: Tangents, **params: object) -> Any:
         if params["update_jaxpr"] is not None:
             raise NotImplementedError(
                 "scatter_apply: JVP not implemented.\n  Gather the elements, apply the function "
@@ -485,7 +491,7 @@ class ScatterProduct(Scatter):
 
     __slots__ = ()
 
-    def jvp(self, primals: Arrays, tangents: Tangents, **params: object) -> Any:
+    def jvp(self, primals: Sequence[ArrayLike], tangents: Tangents, **params: object) -> Any:
         (x, indices, updates), (tx, _, tu) = primals, tangents
         outs = self.call(x, indices, updates, **params)
         total: Any = None
@@ -532,12 +538,12 @@ class ScatterExtreme(Scatter):
 
     __slots__ = ()
 
-    def jvp(self, primals: Arrays, tangents: Tangents, **params: object) -> Any:
+    def jvp(self, primals: Sequence[ArrayLike], tangents: Tangents, **params: object) -> Any:
         (x, indices, updates), (tx, _, tu) = primals, tangents
         outs = self.call(x, indices, updates, **params)
         kind, shape = typeof(outs[0]).dtype, np.shape(updates)
 
-        def as_number(p: Primitive) -> Any:
+        def as_number(p: Array) -> Any:
             return _structure.convert_element_type(p, kind)
 
         old = as_number(_elementwise.eq(x, outs[0]))

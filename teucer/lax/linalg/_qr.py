@@ -75,7 +75,7 @@ class Geqrf(MatrixPrimitive):
     cost = Cost(reorders=True, operations=cubes(4 / 3))
     multiple_results = True
 
-    def types(self, x: Sequence[ShapedArray]) -> Any:
+    def types(self, x: ShapedArray) -> Any:
         return _matrix_avals("geqrf", x)
 
     def lower(self, ctx: Context, x: Value) -> Any:

@@ -45,7 +45,7 @@ from teucer.lax.linalg._matrices import (
 )
 
 if TYPE_CHECKING:
-    from teucer._core.primitive import Axis
+    from teucer._core.primitive import Axis, Undefined
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Dims
     from teucer._dynamic.padding import Sizes
@@ -183,7 +183,7 @@ class TriangularSolve(Primitive):
         self,
         cts: Sequence[object],
         a: ArrayLike,
-        b: ArrayLike,
+        b: ArrayLike | Undefined,
         **params: Unpack[TriangularSolveParams],
     ) -> Any:
         # The transpose of A^-1 is (A^T)^-1, without conjugation: conj(A) has no name here but that
@@ -372,7 +372,7 @@ class TridiagonalSolve(MatrixPrimitive):
         dl: ArrayLike,
         d: ArrayLike,
         du: ArrayLike,
-        b: ArrayLike,
+        b: ArrayLike | Undefined,
         **params: object,
     ) -> Any:
         # The lower diagonal of A^T is du moved down by one, its upper one dl moved up.
