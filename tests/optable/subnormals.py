@@ -25,7 +25,7 @@ from teucer._base import dtypes
 # Loops that double a number until it is large do not end where it is taken for zero.
 ENDLESS = {"while_loop"}
 # XLA's code for AVX-512 BF16 takes some subnormal numbers for zeros that it only moves.
-FLUSHED_BY_MOVES = {("broadcast_in_dim", "bfloat16")}
+FLUSHED_BY_MOVES = {("broadcast_in_dim", "bfloat16"), ("pad", "bfloat16")}
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
