@@ -1,6 +1,6 @@
 """Ways of making functions, arrays, meshes and errors, and dropping them again.
 
-`python tests/arrays/ways.py 500 3000 NAME ...` says by how much each round grows the process.
+`python tests/arrays/ways.py 1000 1500 NAME ...` says by how much each round grows the process.
 """
 
 import collections
