@@ -286,10 +286,12 @@ def _put_leaf(x: Value, where: object, copy: bool) -> Any:
         and not hasattr(where, "sharding")
         and not hasattr(where, "platform")
     ):
+        from teucer import _advice  # of errors alone
+
         raise ValueError(
             "`jax.device_put` only accepts `None`, `jax.sharding.Sharding`, `jax.Device`, "
             "`Format`, `jax.memory.Space` or a pytree of these values. Received invalid value: "
-            f"{where}"
+            f"{where}{_advice.on_place(where)}"
         )
     refuse_high("device_put", typeof(x))
     where = _stated(where)

@@ -104,6 +104,11 @@ def checkpoint(
             "checkpoint: the option concrete was removed; use static_argnums."
         )
     check_callable(fun, "checkpoint")
+    if policy is not None and not callable(policy):
+        raise TypeError(
+            f"checkpoint: the policy {policy!r} is not a function.\n  Take one of "
+            "jax.checkpoint_policies, such as dots_saveable or nothing_saveable."
+        )
     numbers = as_indices(static_argnums, "static_argnums", "checkpoint")
     names = as_names(static_argnames, "static_argnames", "checkpoint")
 

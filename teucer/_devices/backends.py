@@ -181,7 +181,12 @@ def client_of(platform: Any = None) -> Any:
         if name in clients:
             return clients[name]
     why = f": {_failures[platform]}" if platform in _failures else ""
-    raise RuntimeError(f"Unknown backend {platform}{why}. Available backends are {list(clients)}.")
+    from teucer import _advice  # of errors alone
+
+    raise RuntimeError(
+        f"Unknown backend {platform}{why}. Available backends are {list(clients)}."
+        + ("" if why else _advice.on_platform(platform))
+    )
 
 
 def clear_backends() -> None:

@@ -247,8 +247,8 @@ def _differentiated(
         positions = positions_of(numbers, args, fun, op)
         f_partial = fix_other_arguments(fun, args, kwargs, positions)
         flat, in_tree = pytrees.tree_flatten(tuple([args[i] for i in positions]))
-        for x in flat:
-            check_grad_input(x, holomorphic, allow_int, op)
+        for i, x in enumerate(flat):
+            check_grad_input(x, holomorphic, allow_int, op, (in_tree, i))
         f = FlatFunction(f_partial, in_tree, op, has_aux, fun)
         pullback = Pullback(f, flat)
         value = pullback.outs[0] if len(pullback.outs) == 1 else None
@@ -319,11 +319,22 @@ def fix_other_arguments(
     return partial
 
 
-def check_grad_input(x: Value, holomorphic: bool, allow_int: bool, op: str) -> None:
+def check_grad_input(
+    x: Value,
+    holomorphic: bool,
+    allow_int: bool,
+    op: str,
+    at: tuple[pytrees.PyTreeDef, int] | None = None,
+) -> None:
+    """Refuse what has no gradient. at: the tree of the arguments, and which leaf it is."""
     if not is_valid_type(x):
+        from teucer import _advice  # of errors alone
+
+        path = pytrees.keystr(list(pytrees.leaf_paths(at[0]))[at[1]][1:]) if at else ""
         raise TypeError(
             f"{op}: Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type.\n"
-            "  Choose the arguments to differentiate with argnums."
+            f"{path and f'    path: {path}' + chr(10)}"
+            "  Choose the arguments to differentiate with argnums." + _advice.on_value(x, path)
         )
     aval = typeof(x)
     if aval.is_high:
@@ -357,9 +368,12 @@ def _check_grad_output(
 ) -> None:
     outs = pullback.outs
     if len(outs) != 1 or pullback.out_tree.num_nodes != 1:
+        from teucer import _advice  # of errors alone
+
         raise TypeError(
             "Gradient only defined for scalar-output functions. Output was "
             f"{_tree_text(pullback)}.\n    function: {fun_name(fun)} at {where(fun)}"
+            + _advice.on_outputs(len(pullback.out_tree.children()))
         )
     aval = typeof(outs[0])
     if aval.shape != ():

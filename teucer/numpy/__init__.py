@@ -204,7 +204,12 @@ def __getattr__(name: str) -> Any:
     elif name == "ComplexWarning":
         value = np.exceptions.ComplexWarning
     else:
-        raise AttributeError(_REMOVED.get(name) or f"module {__name__!r} has no attribute {name!r}")
+        from teucer import _advice  # of errors alone
+
+        raise AttributeError(
+            _REMOVED.get(name)
+            or f"module {__name__!r} has no attribute {name!r}{_advice.on_name(name)}"
+        )
     globals()[name] = value
     if lazy.on_handing is not None:
         lazy.on_handing("teucer.numpy", name, value)

@@ -1,0 +1,87 @@
+"""What to do about mistakes that newcomers make. Imported when an error is raised."""
+
+from __future__ import annotations
+
+import dataclasses
+
+# Names that NumPy, PyTorch, TensorFlow or an older JAX have, and what is here.
+_NAMES = {
+    **dict.fromkeys(
+        ("softmax", "soft_max", "log_softmax", "relu", "gelu", "sigmoid", "silu", "softplus")
+        + ("elu", "selu", "one_hot", "logsumexp"),
+        "The functions of neural networks are in jax.nn: jax.nn.{name}.",
+    ),
+    **dict.fromkeys(
+        ("loadtxt", "genfromtxt", "fromregex"),
+        "Read with NumPy, then convert: jnp.asarray(numpy.{name}(...)).",
+    ),
+    **dict.fromkeys(("savetxt", "memmap"), "Use NumPy for it: numpy.{name} takes these arrays."),
+    "random": "Random numbers are in jax.random, and take a key: jax.random.normal(key, shape).",
+    "scipy": "It is jax.scipy.",
+    "lax": "It is jax.lax.",
+    "special": "It is jax.scipy.special.",
+    "nn": "It is jax.nn.",
+    "grad": "It is jax.grad.",
+    "jit": "It is jax.jit.",
+    "vmap": "It is jax.vmap.",
+    "tensor": "It is jnp.array, or jnp.asarray for no copy.",
+    "cat": "It is jnp.concatenate.",
+    "numel": "It is jnp.size.",
+    "bmm": "It is jnp.matmul, which takes batches.",
+    "mm": "It is jnp.matmul.",
+    "erf": "It is jax.scipy.special.erf, or jax.lax.erf.",
+    "matrix": "NumPy advises against matrices: use jnp.array and the operator @.",
+}
+_ON_SOFT = {"soft_max": "softmax"}
+_PLUGINS = {
+    "gpu": "cuda13",
+    "cuda": "cuda13",
+    "tpu": "tpu",
+}
+
+
+def on_name(name: str) -> str:
+    """What to use for a name that `jax.numpy` lacks; nothing if nobody knows."""
+    text = _NAMES.get(name)
+    return f"\n  {text.format(name=_ON_SOFT.get(name, name))}" if text else ""
+
+
+def on_value(x: object, path: str = "") -> str:
+    """What to do with a value that is not an array."""
+    if dataclasses.is_dataclass(x):
+        return (
+            f"\n  Make the dataclass a pytree: decorate {type(x).__name__} with "
+            "jax.tree_util.register_dataclass."
+        )
+    if path == "self":
+        return (
+            "\n  The function is a method, and self one of its arguments. Jit the bound method, "
+            "jax.jit(obj.method); or mark self as static,\n  functools.partial(jax.jit, "
+            "static_argnums=0), if obj never changes; or register its class as a pytree."
+        )
+    if isinstance(x, str | bytes) and ("[" in path or "." in path):
+        return (
+            "\n  Keep text out of the tree, or in a field that is static: "
+            "jax.tree_util.register_dataclass knows such fields."
+        )
+    return ""
+
+
+def on_outputs(count: int) -> str:
+    """What to do about a function to differentiate that has several outputs."""
+    if count != 2:
+        return "\n  Return one number."
+    return "\n  If the second output is not to be differentiated, say has_aux=True."
+
+
+def on_place(where: object) -> str:
+    """What a word stands for that says where a value is to go."""
+    if not isinstance(where, str):
+        return ""
+    return f'\n  A platform is no device: take one of jax.devices("{where}").'
+
+
+def on_platform(platform: str) -> str:
+    """What to install for a platform."""
+    extra = _PLUGINS.get(platform)
+    return f'\n  Its plugin is not installed: pip install "teucer[{extra}]".' if extra else ""
