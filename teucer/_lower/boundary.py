@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from teucer._base import source
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.module import Module
 
-    Sharding = NamedSharding | GSPMDSharding | None
+    Sharding: TypeAlias = NamedSharding | GSPMDSharding | None
 
 
 class Argument(NamedTuple):
