@@ -1,9 +1,11 @@
-"""`teucer compat check`: which jax the programs of an environment get."""
+"""`teucer compat check`: which jax the programs of an environment get; of packages, what they use
+of JAX."""
 
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 
 from teucer.cli._errors import CommandError
 
@@ -62,3 +64,25 @@ def check() -> str:
             "wheel, and install that one."
         )
     return "import jax gives Teucer"
+
+
+def check_packages(packages: Sequence[str]) -> int:
+    """Print what packages use of JAX; 1 where a name is missing that one cannot do without.
+
+    Raises CommandError if there is no such package or path.
+    """
+    # Late, because it installs the alias, which the other commands do without.
+    from teucer.compat import _package
+
+    missing = False
+    for package in packages:
+        place = _package.locate(package)
+        if place is None:
+            raise CommandError(
+                f"there is no package, folder or file {package}.\n  Name an installed package as "
+                "programs import it, or a path."
+            )
+        report = _package.check(place)
+        print(report.text)
+        missing |= report.missing
+    return int(missing)

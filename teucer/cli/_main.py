@@ -232,7 +232,15 @@ def _add_programs(commands: argparse._SubParsersAction) -> None:
     )
     wheel.set_defaults(command=_build_wheel)
     check = parts.add_parser(
-        "check", help="say whether `import jax` gives Teucer here; fails where it does not"
+        "check",
+        help="say whether `import jax` gives Teucer here; of packages, what they use of JAX. "
+        "Fails where it does not, or where a name is missing",
+    )
+    check.add_argument(
+        "packages",
+        nargs="*",
+        metavar="PACKAGE",
+        help="an installed package, a folder or a file, which is read and not imported",
     )
     check.set_defaults(command=_check_alias)
 
@@ -280,6 +288,8 @@ def _guard(options: argparse.Namespace) -> int:
 
 
 def _check_alias(options: argparse.Namespace) -> int:
+    if options.packages:
+        return _compat.check_packages(options.packages)
     print(_compat.check())
     return 0
 

@@ -17,7 +17,7 @@ from typing import Any, ForwardRef, final
 
 import teucer
 from teucer._base import lazy
-from teucer.compat import _classes, _pickles, _private
+from teucer.compat import _classes, _pickles, _private, _removed
 from teucer.compat._version import __version__, __version_info__
 
 STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_startup")
@@ -81,7 +81,7 @@ class _Finder:
     ) -> ModuleSpec | None:
         if name != "jax" and not name.startswith("jax."):
             return None
-        if name not in _OWN and not name.startswith("jax._src"):
+        if name not in _OWN and not name.startswith("jax._src") and name not in _removed.MODULES:
             own = "teucer" + name.removeprefix("jax")
             if _is_hidden(own):
                 # Python would look into Teucer's folder next, and load a second copy.
@@ -98,6 +98,9 @@ class _Finder:
         name = placeholder.__name__
         if name.startswith("jax._src"):
             sys.modules[name] = _private.module(name, placeholder.__spec__)
+            return
+        if name in _removed.MODULES:
+            sys.modules[name] = _removed.module(name)
             return
         own = _OWN.get(name, "teucer" + name.removeprefix("jax"))
         if name in _UNSUPPORTED:
@@ -128,6 +131,7 @@ def _is_public(name: str) -> bool:
 def _give_name(module: ModuleType, name: str) -> None:
     module.__name__ = name
     sys.modules[name] = module
+    _removed.give(module, name)
     names = vars(module)
     for given in names.get("__all__", names):
         if given in names and not given.startswith("_"):
