@@ -16,6 +16,7 @@
 #   make docs           the documentation site
 #   make mutants        changes to the library that tests must notice; drawn by chance in a package:
 #                       PART=lax/_sorting.py, or PART=random
+#   make libraries      the newest libraries on JAX and on Teucer: imports, examples, times
 #   make lint, format, clean
 
 SHELL := /bin/bash
@@ -44,13 +45,13 @@ TOUCH_JAXLIB := tests/arrays tests/devices tests/executables tests/ffi tests/cor
 SETUP_INPUTS := pyproject.toml Makefile
 
 .PHONY: help setup run test test-all test-oldest test-matrix bench bench-corpus bench-ops accuracy \
-    guard conformance conformance-2026 conformance-processes docs mutants lint format clean
+    libraries guard conformance conformance-2026 conformance-processes docs mutants lint format clean
 
 need_python = @test -n "$(1)" || { echo "No Python $(2) found. Install one, with 'pyenv install" \
     "$(2)' for instance, or name it: make $(3)=/path/to/python" >&2; exit 1; }
 
 help:
-	@sed -n '4,20s/^#   //p' Makefile
+	@sed -n '4,21s/^#   //p' Makefile
 
 setup: .venv/.installed
 
@@ -130,6 +131,11 @@ accuracy: .venv/.installed .venv-jax/.installed
 # Time of each operation beside JAX's; ARGS="--sizes 10 100000 sort cumsum" for some.
 bench-ops: .venv/.installed .venv-jax/.installed
 	$(BIN)/python benchmarks/operations.py --jax .venv-jax/bin/python $(ARGS)
+
+# The newest libraries, in environments of their own; two hours. ARGS=--small for three of them,
+# ARGS=--write for the table of docs/libraries.md.
+libraries: .venv/.installed
+	$(BIN)/python tools/libraries.py $(ARGS)
 
 # Known answers against the installed jaxlib; three minutes.
 guard: .venv/.installed

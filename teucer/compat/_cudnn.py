@@ -8,6 +8,8 @@ _WHERE = "jax._src.cudnn.fused_attention_stablehlo"
 _REASON = "cuDNN's attention is not called.\n  Use jax.nn.dot_product_attention."
 _NAMES = (
     "MaskType",
+    "_dot_product_attention_bwd_p_wrapper",
+    "_dot_product_attention_fwd_p_wrapper",
     "_normalize_layout",
     "check_compute_capability",
     "check_cudnn_version",

@@ -117,10 +117,12 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "cudnn.fused_attention_stablehlo": (
-        "keras, maxtext",
+        "keras, maxtext, axlearn",
         {
             "teucer.compat._cudnn": (
-                "MaskType _normalize_layout check_compute_capability check_cudnn_version "
+                "MaskType _dot_product_attention_bwd_p_wrapper "
+                "_dot_product_attention_fwd_p_wrapper _normalize_layout "
+                "check_compute_capability check_cudnn_version "
                 "check_is_flash_attention check_layout dot_product_attention"
             )
         },

@@ -15,7 +15,6 @@ from types import ModuleType
 from typing import Any
 
 import teucer
-from teucer.sharding import Mesh, NamedSharding, PartitionSpec
 
 _HERE = "teucer.compat._removed"
 # module -> {where the names are: the names}; `name=other` gives `other` as `name`.
@@ -124,7 +123,8 @@ def device_put_sharded(shards: Any, devices: Any) -> Any:
         raise ValueError(
             f"device_put_sharded: {len(shards)} shards were given for {len(devices)} devices."
         )
-    sharding = NamedSharding(Mesh(list(devices), ("devices",)), PartitionSpec("devices"))
+    mesh = teucer.sharding.Mesh(list(devices), ("devices",))
+    sharding = teucer.sharding.NamedSharding(mesh, teucer.sharding.PartitionSpec("devices"))
     return teucer.tree.map(
         lambda *parts: teucer.device_put(teucer.numpy.stack(parts), sharding), *shards
     )

@@ -19,7 +19,8 @@ unbuilt_modules(
         "flash_attention": (
             "BlockSizes DEFAULT_MASK_VALUE MIN_BLOCK_SIZE NUM_LANES NUM_SUBLANES SegmentIds "
             "TRANS_B_DIM_NUMBERS below_or_on_diag flash_attention mha_reference mha_reference_bwd "
-            "mha_reference_no_custom_vjp"
+            "mha_reference_no_custom_vjp _flash_attention_dkv_kernel _flash_attention_dq_kernel "
+            "_flash_attention_kernel _verify_block"
         ),
         "matmul": "matmul matmul_kernel",
         "megablox": "gmm",
