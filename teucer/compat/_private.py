@@ -220,6 +220,7 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "numpy.lax_numpy": ("haliax, levanter", {"teucer.numpy": "*"}),
     "numpy.ufuncs": ("esquilax", {"teucer.numpy": "ufunc"}),
+    "pallas.mosaic.random": ("axlearn", {"teucer.experimental.pallas.tpu": "to_pallas_key"}),
     "partition_spec": (
         "orbax, pickles",
         {"teucer.sharding": "PartitionSpec", _PICKLES: "_get_default_unconstrained"},
