@@ -5,8 +5,11 @@ import os
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
+
+from processes.launching import HERE
 
 
 def free_address():
@@ -44,6 +47,9 @@ def started(program, *numbers, counts=None, **env):
     finally:
         for p in running:
             p.kill()
+            p.wait()
+            for stream in (p.stdin, p.stdout, p.stderr):
+                stream.close()
 
 
 CONNECT = "import sys, teucer as jax; jax.distributed.initialize(initialization_timeout=40); "
@@ -65,3 +71,27 @@ def test_a_wrong_count_of_processes(counts):
         said = [p.communicate(timeout=100)[1] for p in running]
         assert all(p.returncode == 1 for p in running), ([p.returncode for p in running], said)
         assert any("processes" in text for text in said), said
+
+
+def ended(processes, seconds):
+    """The first that ends."""
+    for _ in range(seconds * 20):
+        for p in processes:
+            if p.poll() is not None:
+                return p
+        time.sleep(0.05)
+    raise TimeoutError
+
+
+def test_a_number_that_comes_twice_while_others_join():
+    """One of both is refused, and the other goes on with process 0."""
+    program = [str(HERE / "programs.py"), "keeps_on"]
+    with started(program, 1, 1, 0) as running:
+        assert running[2].stdout.readline() == "here\n"
+        refused = ended(running[:2], 100)
+        told = refused.communicate()[1]
+        assert refused.returncode == 1 and "the number 1 is taken" in told, told
+        running[2].stdin.close()
+        (other,) = (p for p in running[:2] if p is not refused)
+        assert "it went on" in other.communicate(timeout=60)[0]
+        assert running[2].wait(60) == other.returncode == 0

@@ -69,12 +69,19 @@ def dispatcher(
     inner: list[Callable[..., Any]] = []
 
     def miss(*args: Any, **kwargs: Any) -> Any:
-        if around is None:
-            outs, fast = cache_miss(*args, **kwargs)
-            return outs, fast if around is None else None
-        if not inner:
-            inner.append(around(made, cache_miss))
-        return inner[0](*args, **kwargs)
+        __tracebackhide__ = True
+        try:
+            if around is None:
+                outs, fast = cache_miss(*args, **kwargs)
+                return outs, fast if around is None else None
+            if not inner:
+                inner.append(around(made, cache_miss))
+            return inner[0](*args, **kwargs)
+        except BaseException as err:
+            # `cache_miss` has left our frames out, but for this one.
+            if err.__traceback__ is not None:
+                err.__traceback__ = err.__traceback__.tb_next
+            raise
 
     return made(miss)
 
