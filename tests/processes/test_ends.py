@@ -71,6 +71,9 @@ def test_a_wrong_count_of_processes(counts):
         said = [p.communicate(timeout=100)[1] for p in running]
         assert all(p.returncode == 1 for p in running), ([p.returncode for p in running], said)
         assert any("processes" in text for text in said), said
+        if counts[0] == 2:
+            told = "process 1 was told of 3 processes, process 0 of 2"
+            assert all(told in text for text in said), said
 
 
 def ended(processes, seconds):

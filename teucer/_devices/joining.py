@@ -184,6 +184,7 @@ def _connect(
         ) from outcome[0]
     try:
         _take_number(outcome[0], number)
+        _agree_on_count(outcome[0], number, count, start)
     except RuntimeError:
         if state.service is not None:
             state.service.shutdown()
@@ -245,6 +246,26 @@ def _take_number(client: Any, number: int) -> None:
         "  Give each process a process_id of its own (JAX_PROCESS_ID), and another\n"
         "  program another coordinator_address. If that process has failed, start all of them "
         "anew."
+    )
+
+
+def _agree_on_count(client: Any, number: int, count: int, seconds: int) -> None:
+    """Compare with process 0 how many processes there are: barriers of others never open.
+
+    Raises RuntimeError in a process that was told another number, and has all others end.
+    """
+    key = f"{watch.ROOT}/count"
+    if number == 0:
+        client.key_value_set(key, str(count), allow_overwrite=False)
+        return
+    expected = client.blocking_key_value_get(key, seconds * 1000)
+    if expected == str(count):
+        return
+    told = f"process {number} was told of {count} processes, process 0 of {expected}"
+    client.key_value_set(f"{watch.ROOT}/failed/{number}", told, allow_overwrite=True)
+    raise RuntimeError(
+        f"jax.distributed.initialize: {told}.\n  Give all the same num_processes "
+        "(JAX_NUM_PROCESSES)."
     )
 
 
