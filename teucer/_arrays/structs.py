@@ -127,7 +127,7 @@ class ShapeDtypeStruct:
     @property
     def aval(self) -> ShapedArray | RefType:
         """The type that this stands for, with the dtypes of the current precision."""
-        dtype = dtypes.canonicalize_dtype(self.dtype, allow_extended_dtype=True)
+        dtype = dtypes.check_user_dtype_supported(self.dtype, "ShapeDtypeStruct")
         aval = ShapedArray(
             self.shape,
             dtype,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl, check_live, to_numpy
-from teucer._base import dtypes
+from teucer._base import config, dtypes
 from teucer._core.provided import provided
 from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray, aval_of
@@ -45,9 +46,17 @@ def host_value(x: Value, aval: ShapedArray) -> np.ndarray[Any, Any]:
             ) from err
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, np.bool_)
-    if type(x) in host_rules:
+    if type(x) in host_rules and not (type(x) is np.ndarray and is_wide(aval)):
         x = host_rules[type(x)](x)
     return np.asarray(x, aval.dtype)
+
+
+_AS_IS: Any = contextlib.nullcontext()
+
+
+def is_wide(aval: ShapedArray) -> bool:
+    """Whether the type has 64 bits although such types are off (`explicit_x64_dtypes`)."""
+    return aval.dtype in dtypes.NARROWED and not config.enable_x64.value
 
 
 def put(
@@ -63,13 +72,14 @@ def put(
     target = backends.target_device() if device is None else device
     _check_strings(aval, [target])
     value = host_value(x, aval)
-    return xla.put(
-        aval.carrier,
-        shardings.single_device_sharding(target),
-        [value],
-        [target],
-        committed=device is not None if committed is None else committed,
-    )
+    with config.enable_x64(True) if is_wide(aval) else _AS_IS:  # jaxlib narrows what it copies
+        return xla.put(
+            aval.carrier,
+            shardings.single_device_sharding(target),
+            [value],
+            [target],
+            committed=device is not None if committed is None else committed,
+        )
 
 
 provided.fill(put=put)

@@ -770,7 +770,7 @@ def _part(i: int) -> Any:
 def _zero(ct: ArrayLike) -> Any:
     """The other part of a cotangent; not weakly typed, so that gradients of real functions of
     complex numbers are not."""
-    return np.zeros((), typeof(ct).dtype)
+    return _structure.number(0, typeof(ct).dtype)
 
 
 real_p, real = unary(

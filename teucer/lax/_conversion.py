@@ -111,9 +111,7 @@ def _of_number(x: Any, dtype: DTypeLike) -> Any:
 
 def _checked_dtype(dtype: DTypeLike | DType, op: str) -> Any:
     """A dtype that the user gave, at the widths in force."""
-    return dtypes.canonicalize_dtype(
-        dtypes.check_user_dtype_supported(dtype, op), allow_extended_dtype=True
-    )
+    return dtypes.check_user_dtype_supported(dtype, op)
 
 
 @final

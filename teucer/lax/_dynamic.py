@@ -79,7 +79,7 @@ def _vector(axis: Any, starts: Sequence[object], dims: Sequence[int | None]) -> 
 
 
 def _with_zero(starts: Sequence[object], at: int) -> list[Any]:
-    zero = np.zeros((), typeof(starts[0]).dtype if starts else np.int32)
+    zero = _structure.number(0, typeof(starts[0]).dtype if starts else np.int32)
     return [*starts[:at], zero, *starts[at:]]
 
 
@@ -347,7 +347,7 @@ def _start(start: ArrayLike, size: Size, kind: object, wide: Any, from_end: bool
         static = start + size if from_end and start < 0 else start
         if is_symbolic(static):
             return _structure.convert_element_type(static, wide)
-        return np.asarray(static, wide) if dtypes.issubdtype(wide, np.integer) else static
+        return _structure.number(static, wide) if dtypes.issubdtype(wide, np.integer) else static
     aval = typeof(start)
     if aval.dtype != kind or aval.ndim or not dtypes.issubdtype(kind, np.integer):
         return start
@@ -356,7 +356,7 @@ def _start(start: ArrayLike, size: Size, kind: object, wide: Any, from_end: bool
     start = _structure.convert_element_type(start, wide)
     if not from_end or dtypes.issubdtype(kind, np.unsignedinteger):
         return start
-    zero, n = np.zeros((), wide), _structure.full((), size, wide)
+    zero, n = _structure.number(0, wide), _structure.full((), size, wide)
     return _elementwise.select(_elementwise.lt(start, zero), _elementwise.add(start, n), start)
 
 

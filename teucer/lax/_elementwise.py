@@ -175,9 +175,9 @@ def _power_of_two(n: object, info: Any) -> Any:
     """2^n as a float, from its bits."""
     integer = np.dtype(np.int32 if info.bits == 32 else np.int64)
     exponent = add(
-        _structure.convert_element_type(n, integer), np.asarray(info.maxexp - 1, integer)
+        _structure.convert_element_type(n, integer), _structure.number(info.maxexp - 1, integer)
     )
-    bits = shift_left(exponent, np.asarray(info.nmant, integer))
+    bits = shift_left(exponent, _structure.number(info.nmant, integer))
     return bitcast_convert_type_p.call(bits, new_dtype=typeof(n).dtype)[0]
 
 
@@ -436,7 +436,9 @@ class Pow(Primitive):
 def _pow_slope(x: Array, y: Array) -> Any:
     """The derivative of x^y in x."""
     if not dtypes.issubdtype(typeof(y).dtype, np.integer):
-        return mul(y, pow(x, sub(y, np.ones((), typeof(y).dtype))))  # never weakly typed, as JAX's
+        return mul(
+            y, pow(x, sub(y, _structure.number(1, typeof(y).dtype)))
+        )  # never weakly typed, as JAX's
     # An integer exponent 0 has slope 0 also at x = 0, where 0 * x^-1 is not a number.
     zero = eq(y, scalar_like(y, 0))
     safe = where_else(zero, scalar_like(y, 1), y)
@@ -463,7 +465,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
     """
     dtype = typeof(x).dtype
     if type(y) is float and typeof(y).dtype != dtype and dtype.kind != "i":
-        y = np.asarray(y, dtype)
+        y = _structure.number(y, dtype)
     try:
         return pow_p.call(x, y)[0]
     except TypeError:

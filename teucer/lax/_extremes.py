@@ -155,5 +155,5 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
 
 
 def _arg(primitive: Primitive, operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Any:
-    kind = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(index_dtype, primitive.name))
+    kind = dtypes.check_user_dtype_supported(index_dtype, primitive.name)
     return primitive.call(operand, axes=(operator.index(axis),), index_dtype=kind)[0]

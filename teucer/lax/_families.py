@@ -372,7 +372,7 @@ def _scalar_as(x: ArrayLike, dtype: DTypeLike) -> Any:
         return x
     kinds: tuple[Any, ...] = (np.integer, np.floating, np.complexfloating)
     same_kind = any(dtypes.issubdtype(own, k) and dtypes.issubdtype(dtype, k) for k in kinds)
-    return np.asarray(x, dtype) if same_kind else x
+    return _structure.number(x, dtype) if same_kind else x
 
 
 _PYTHON_KINDS: dict[str, Any] = {"i": int, "f": float, "c": complex}
@@ -385,7 +385,7 @@ def scalar_like(x: object, value: ArrayLike) -> Any:
     kind = _PYTHON_KINDS.get(dtype.kind)
     if kind is not None and typeof(kind()).dtype == dtype:
         return kind(value)
-    return np.asarray(value, dtype)
+    return _structure.number(value, dtype)
 
 
 Function = Callable[..., Any]

@@ -21,7 +21,7 @@ from teucer._lower import hlo
 from teucer._targets import rare_hlo
 from teucer.lax._arithmetic import conj, mul, real
 from teucer.lax._slicing import pad
-from teucer.lax._structure import Linear, broadcast_to, convert_element_type
+from teucer.lax._structure import Linear, broadcast_to, convert_element_type, number
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis, Undefined
@@ -147,7 +147,7 @@ class Fft(Linear):
             # transforms, drops imaginary parts.
             aval = typeof(ct)
             widths = ((0, 0, 0),) * (aval.ndim - 1) + ((0, n - aval.shape[-1], 0),)
-            full = pad(ct, np.zeros((), aval.dtype), widths)
+            full = pad(ct, number(0, aval.dtype), widths)
             return (real(self.call(full, fft_type=FftType.FFT, fft_lengths=fft_lengths)[0]),)
         # An element of the half stands for itself and its mirror image, where it has one.
         weights = np.full(n // 2 + 1, 2.0)

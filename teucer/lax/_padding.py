@@ -166,7 +166,7 @@ def _clamped(start: Array, limit: Any) -> Any:
         start, kind = _structure.convert_element_type(start, INT), INT
     limit = _structure.convert_element_type(limit, kind)
     return _structure.convert_element_type(
-        _elementwise.clamp(np.asarray(0, kind), start, limit), INT
+        _elementwise.clamp(_structure.number(0, kind), start, limit), INT
     )
 
 

@@ -269,7 +269,7 @@ def rng_bit_generator(
     >>> rng_bit_generator(jnp.zeros(4, "uint32"), (2,))[1].shape
     (2,)
     """
-    kind = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, "rng_bit_generator"))
+    kind = dtypes.check_user_dtype_supported(dtype, "rng_bit_generator")
     return rng_bit_generator_p.call(
         key,
         shape=canonical_shape(shape, "rng_bit_generator"),

@@ -405,7 +405,7 @@ def broadcasted_iota(
     kind = dtypes.check_user_dtype_supported(dtype, "iota")
     shape = _sizes(shape, "iota")
     return iota_p.call(
-        dtype=dtypes.canonicalize_dtype(kind),
+        dtype=kind,
         shape=shape,
         dimension=operator.index(dimension),
         sharding=explicit_sharding("iota", out_sharding, len(shape)),
@@ -422,7 +422,7 @@ def empty(shape: Sequence[Size], dtype: DTypeLike | None, *, out_sharding: objec
     shape = _sizes(shape, "empty")
     return empty_p.call(
         shape=shape,
-        dtype=dtypes.canonicalize_dtype(kind),
+        dtype=kind,
         out_sharding=explicit_sharding("empty", out_sharding, len(shape)),
     )[0]
 
@@ -455,9 +455,7 @@ def full(
     if dtype is None:
         kind, weak = aval.dtype, aval.weak_type
     else:
-        kind = dtypes.canonicalize_dtype(
-            dtypes.check_user_dtype_supported(dtype, "full"), allow_extended_dtype=True
-        )
+        kind = dtypes.check_user_dtype_supported(dtype, "full")
         weak = False
         dtypes.report_dropped(aval.dtype, kind)
     if aval.extended:
@@ -475,7 +473,7 @@ def full(
             and dtypes.issubdtype(kind, np.integer)
             and not (dtypes.iinfo(kind).min <= value <= dtypes.iinfo(kind).max)
         ):
-            value = np.asarray(value, aval.dtype).astype(kind)[()]
+            value = _structure.number(np.asarray(value, aval.dtype).astype(kind), kind)
         if typed(sharding, len(shape)) is not None:
             return _structure.full(shape, value, kind, weak, sharding)
         out = _structure.full(shape, value, kind, weak)

@@ -735,6 +735,15 @@ def convert_element_type(x: object, dtype: DTypeLike, weak_type: bool = False) -
     )[0]
 
 
+def number(value: object, dtype: Any) -> Any:
+    """A number of the host, or numbers, in a dtype. Where 64-bit types are off, those of 64 bits
+    are an array, since NumPy's are narrowed (`explicit_x64_dtypes`)."""
+    x = np.asarray(value, dtype)
+    if x.dtype not in dtypes.NARROWED or config.enable_x64.value:
+        return x[()]
+    return transfer.put(x, None, aval=ShapedArray(x.shape, x.dtype))
+
+
 def full(
     shape: Axes, value: Any, dtype: DTypeLike, weak_type: bool = False, sharding: object = None
 ) -> Any:
@@ -747,6 +756,8 @@ def full(
         )[0]
     if isinstance(value, bool | int | float | complex | np.generic):
         value = np.asarray(value, dtype)
+        if value.dtype in dtypes.NARROWED:
+            value = number(value, dtype)
         if not shape and not weak_type:
             return value if config.tracing.value else transfer.put(value, None)
         if not shape and current_trace().staging():

@@ -247,7 +247,7 @@ def one_hot(
 @library(static=("n", "dtype", "axis"))
 def _one_hot(x: ArrayLike, n: int, dtype: Any, axis: int) -> Any:
     x = jnp.asarray(x)
-    dtype = dtypes.canonicalize_dtype(np.float64 if dtype is None else dtype)
+    dtype = dtypes.check_user_dtype_supported(float if dtype is None else dtype, "one_hot")
     if not -x.ndim - 1 <= axis <= x.ndim:
         raise ValueError(
             f"one_hot: axis {axis} is out of bounds for array of dimension {x.ndim + 1}"

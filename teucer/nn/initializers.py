@@ -51,7 +51,7 @@ Initializer = Callable[..., Any]
 
 def _dtype(chosen: object, default: object) -> Any:
     dtype = default if chosen is None else chosen
-    return dtypes.canonicalize_dtype(np.float64 if dtype is None else dtypes.as_dtype(dtype))
+    return dtypes.check_user_dtype_supported(float if dtype is None else dtype, "initializer")
 
 
 def _initializer(init: Callable[..., object]) -> Initializer:

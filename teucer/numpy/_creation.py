@@ -56,6 +56,8 @@ _PYTHON = (bool, int, float, complex)
 def constant(value: ArrayLike, aval: ShapedArray) -> Any:
     """A host value as an array; while a program is traced, as a constant of the program."""
     data = transfer.host_value(value, aval)
+    if transfer.is_wide(aval):  # literals are NumPy's, which are narrowed
+        return transfer.put(data, None, aval=aval)
     lifted = current_trace().lift(data if aval.shape else data[()], aval)
     if isinstance(lifted, Tracer):
         return lifted
@@ -84,9 +86,7 @@ def checked_dtype(dtype: Any, op: str) -> Any:
     """A dtype that the user asked for, at the widths in force; None stays."""
     if dtype is None:
         return None
-    return dtypes.canonicalize_dtype(
-        dtypes.check_user_dtype_supported(dtype, op), allow_extended_dtype=True
-    )
+    return dtypes.check_user_dtype_supported(dtype, op)
 
 
 def array(
@@ -198,7 +198,7 @@ def _from_data(x: object, dtype: DTypeLike | None) -> Any:
             return constant(x, aval_of(x))
         return _host(x, dtype)
     if isinstance(x, np.ndarray | np.generic) and (dtype is None or x.dtype == dtype):
-        return _host(np.asarray(x), None)
+        return _host(np.asarray(x), None, narrow=dtype)
     return _host(x, dtype if not isinstance(x, np.ndarray | np.generic) else None, narrow=dtype)
 
 
@@ -226,7 +226,7 @@ def _host(x: Any, dtype: Any, narrow: Any = None) -> Any:
                 return _foreign_arrays.of_other_library(x)
     if narrow is not None and dtype is None:
         with np.errstate(all="ignore"):
-            value = value.astype(narrow)
+            value = value.astype(narrow, copy=False)
     if value.dtype.kind not in "biufcV" or (
         value.dtype.kind == "V" and value.dtype not in dtypes.ALL_SET | {dtypes.float0}
     ):
@@ -234,7 +234,9 @@ def _host(x: Any, dtype: Any, narrow: Any = None) -> Any:
             f"Value '{x!s:.100}' with dtype {value.dtype} is not a valid JAX array type. Only "
             "arrays of numeric types are supported by JAX."
         )
-    return constant(value, ShapedArray(value.shape, dtypes.canonicalize_dtype(value.dtype)))
+    asked = dtype is not None or narrow is not None
+    kind = value.dtype if asked else dtypes.canonicalize_dtype(value.dtype)
+    return constant(value, ShapedArray(value.shape, kind))
 
 
 def _leaves(x: Sequence[object]) -> list[Any]:

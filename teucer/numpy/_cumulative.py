@@ -35,7 +35,7 @@ def _running(
     axis = _structure.canonical_axis(axis, np.ndim(x))
     is_sum = name in ("cumsum", "cumulative_sum", "nancumsum")
     if skip_nan:
-        x = lax.where_else(lax.ne(x, x), np.asarray(0 if is_sum else 1, typeof(x).dtype)[()], x)
+        x = lax.where_else(lax.ne(x, x), _structure.number(0 if is_sum else 1, typeof(x).dtype), x)
     result = result_dtype(name, typeof(x).dtype, dtype, promote_integers)
     run = lax_cumulative.cumsum if is_sum else lax_cumulative.cumprod
     if result == np.bool_:

@@ -109,7 +109,7 @@ def _count(x: Array, weights: ArrayLike | None, length: int, dtype: DTypeLike) -
     zeros = _structure.full((length,), 0, dtype)
     if length == 0 or x.shape[0] == 0:
         return zeros
-    places = _elementwise.max(x, np.zeros((), x.dtype))
+    places = _elementwise.max(x, _structure.number(0, x.dtype))
     each = _structure.full(x.shape, 1, dtype) if weights is None else weights
     return _gather.scatter_add(
         zeros,
@@ -135,9 +135,7 @@ def histogram_bin_edges(
             f"string values for `bins` not implemented.\n    bins: {bins!r}\n"
             "  Give a number or edges."
         )
-    dtype = dtypes.canonicalize_dtype(
-        dtypes.to_inexact_dtype(operand("histogram_bin_edges", a).dtype)
-    )
+    dtype = dtypes.to_inexact_dtype(operand("histogram_bin_edges", a).dtype)
     bins = as_value(bins)
     if isinstance(bins, Sequence) or np.ndim(bins) == 1:
         return convert(asarray(bins), dtype)

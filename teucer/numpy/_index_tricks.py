@@ -256,7 +256,7 @@ def _unravel_traced(places: object, sizes: Sequence[Size], kind: tuple[Any, bool
     dtype = _counting_dtype(places)
     sizes = [_structure.convert_element_type(n, dtype) for n in sizes]
     return _by_axis(
-        places, sizes, kind, lambda n, least: _elementwise.max(n, np.asarray(least, dtype))
+        places, sizes, kind, lambda n, least: _elementwise.max(n, _structure.number(least, dtype))
     )
 
 
@@ -281,7 +281,7 @@ def _by_axis(
     dtype = _counting_dtype(places)
     flat, total = _structure.convert_element_type(places, dtype), math.prod(sizes)
     flat = where(flat < 0, flat + total, flat)
-    flat = _elementwise.clamp(np.zeros((), dtype), flat, at_least(total - 1, 0))
+    flat = _elementwise.clamp(_structure.number(0, dtype), flat, at_least(total - 1, 0))
     out = []
     for n in reversed(sizes):
         out.append(_structure.convert_element_type(flat % at_least(n, 1), *kind))
@@ -362,8 +362,8 @@ def _ravel(
         if modes[i] == "wrap":
             p = p % n
         elif modes[i] == "clip":
-            p = _elementwise.clamp(np.asarray(0, dtype), p, np.asarray(n - 1, dtype))
-        out = out + broadcast_value(p, shape) * np.asarray(stride, dtype)
+            p = _elementwise.clamp(_structure.number(0, dtype), p, _structure.number(n - 1, dtype))
+        out = out + broadcast_value(p, shape) * _structure.number(stride, dtype)
         stride *= n
     return out
 

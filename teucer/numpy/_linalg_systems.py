@@ -424,9 +424,7 @@ def _pinv(a: ArrayLike, rtol: Any, hermitian: bool) -> Any:
         return _structure.full((*lead, np.shape(x)[-1], np.shape(x)[-2]), 0, typeof(x).dtype)
     if hermitian:
         x = lax.div(lax.add(x, adjoint(x)), scalar_like(x, 2))
-    return _pseudo_inverse(
-        x, convert(rtol, dtypes.canonicalize_dtype(dtypes.to_floating_dtype(typeof(x).dtype)))
-    )
+    return _pseudo_inverse(x, convert(rtol, dtypes.to_floating_dtype(typeof(x).dtype)))
 
 
 def pinv(

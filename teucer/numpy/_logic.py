@@ -58,7 +58,7 @@ def _close(a: ArrayLike, b: ArrayLike, rtol: object, atol: object, equal_nan: bo
             return lax.eq(x, y)
         # Integers are compared as floats.
         wide = dtypes.to_inexact_dtype(typeof(x).dtype)
-        x, y = (_structure.convert_element_type(v, dtypes.canonicalize_dtype(wide)) for v in (x, y))
+        x, y = (_structure.convert_element_type(v, wide) for v in (x, y))
     same = lax.eq(x, y)
     size = lax.abs(y)
     allowed = lax.add(_tolerance(size, atol), lax.mul(_tolerance(size, rtol), size))

@@ -161,7 +161,7 @@ def _diag(v: ArrayLike, k: int) -> Any:
     shape = np.shape(x)
     if len(shape) == 1:
         n = shape[0] + abs(k)
-        zero = np.zeros((), typeof(x).dtype)[()]
+        zero = _structure.number(0, typeof(x).dtype)
         line = pad(x, zero, ((max(0, k), max(0, -k), 0),))
         grid = broadcast_to(_structure.reshape(line, (1, n)), (n, n))
         matrix = lax.select(

@@ -38,7 +38,9 @@ def positions(n: Any) -> Any:
 
 def size_as(n: Any, dtype: DTypeLike) -> Any:
     """A size as a number of a dtype; on the host where it is known."""
-    return np.asarray(n, dtype) if type(n) is int else _structure.convert_element_type(n, dtype)
+    return (
+        _structure.number(n, dtype) if type(n) is int else _structure.convert_element_type(n, dtype)
+    )
 
 
 def operands(name: str, *xs: Value) -> list[Any]:

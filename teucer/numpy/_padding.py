@@ -163,7 +163,7 @@ def _pad_ramp(x: Any, ends: Any, widths: Any) -> Any:
 def _ramp(start: ArrayLike, edge: Any, size: int, axis: int) -> Any:
     """size elements from start up to the edge, which is not among them."""
     exact = dtypes.issubdtype(edge.dtype, np.integer)
-    dtype = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(edge.dtype))
+    dtype = dtypes.to_inexact_dtype(edge.dtype)
     begin, end = convert(start, dtype), convert(edge, dtype)
     shape = (*edge.shape[:axis], size, *edge.shape[axis + 1 :])
     parts = _structure.convert_element_type(_shapes.broadcasted_iota(np.int32, shape, axis), dtype)
@@ -283,7 +283,7 @@ def _statistic(x: Array, axis: int, mode: str) -> Any:
     if mode in ("maximum", "minimum"):
         reduce = _reductions.reduce_max if mode == "maximum" else _reductions.reduce_min
         return _shapes.expand_dims(reduce(x, (axis,)), (axis,))
-    dtype = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(x.dtype))
+    dtype = dtypes.to_inexact_dtype(x.dtype)
     values = convert(x, dtype)
     if mode == "median":
         values = _sorting.sort(values, axis)

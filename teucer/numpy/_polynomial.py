@@ -281,7 +281,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """
     (coefficients,) = promoted("roots", INEXACT, *_coefficients("roots", p))
     n = coefficients.shape[0]
-    dtype = dtypes.canonicalize_dtype(dtypes.to_complex_dtype(coefficients.dtype))
+    dtype = dtypes.to_complex_dtype(coefficients.dtype)
     if n < 2:
         return _structure.full((0,), 0, dtype)
     if not strip_zeros:
@@ -303,14 +303,14 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
 
 def _companion(p: Array) -> Any:
     n = p.shape[0] - 1
-    below = np.eye(n - 1, n, dtype=p.dtype) if n > 1 else np.zeros((0, n), p.dtype)
+    below = _structure.number(np.eye(n - 1, n) if n > 1 else np.zeros((0, n)), p.dtype)
     return concatenate([_structure.reshape(-p[1:] / p[0], (1, n)), below])
 
 
 @fast
 def _roots(p: Array) -> Any:
     if p.shape[0] < 2:
-        return _structure.full((0,), 0, dtypes.canonicalize_dtype(dtypes.to_complex_dtype(p.dtype)))
+        return _structure.full((0,), 0, dtypes.to_complex_dtype(p.dtype))
     return _eigenvalues(_companion(p))
 
 
@@ -324,7 +324,7 @@ def _roots_with_zeros(p: Array) -> Any:
     found = _eigenvalues(_companion(rolled))
     order = _by_size(found)
     kept = np.arange(n - 1, dtype=np.int32) < n - 1 - leading
-    return where(kept, found[order], np.asarray(np.nan + 1j * np.nan, found.dtype))
+    return where(kept, found[order], _structure.number(np.nan + 1j * np.nan, found.dtype))
 
 
 def _first_true(flags: object, n: int) -> Any:

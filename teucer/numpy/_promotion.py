@@ -120,7 +120,7 @@ def _plan(name: str, kind: str, xs: Sequence[Any]) -> _Plan:
     to_kind = _KIND.get(kind)
     if to_kind is not None and dtype != to_kind(dtype):
         # Of a bool or an integer; weakly typed integers become weakly typed floats.
-        dtype = dtypes.canonicalize_dtype(to_kind(dtype))
+        dtype = to_kind(dtype)
     shapes = [a.shape for a in avals]
     shape = broadcast_shapes(name, shapes)
     steps = []
@@ -250,7 +250,7 @@ def convert(x: Any, dtype: Any, weak: bool = False) -> Any:
             return dtypes.scalar_type_of(dtype)(x)
         if kind is int and isinstance(dtype, np.dtype) and dtype.kind in "iu":
             return _wrapped(x, dtype)
-        return np.asarray(x, dtype)[()]
+        return _structure.number(x, dtype)
     if (
         isinstance(x, np.ndarray | np.generic)
         and not x.shape
@@ -260,7 +260,7 @@ def convert(x: Any, dtype: Any, weak: bool = False) -> Any:
         if x.dtype.kind == "c" and dtype.kind != "c":
             x = x.real
         with np.errstate(all="ignore"):
-            return np.asarray(x).astype(dtype)[()]
+            return _structure.number(np.asarray(x).astype(dtype), dtype)
     return _structure.convert_element_type(as_value(x), dtype, weak)
 
 
@@ -276,7 +276,7 @@ def _wrapped(x: int, dtype: DTypeLike) -> Any:
             f"Python int {x} too large to convert to {dtypes.canonicalize_dtype(int)}.\n"
             "  Integers are 32 bits wide unless the option jax_enable_x64 is set."
         )
-    return np.asarray(x).astype(dtype)[()]
+    return _structure.number(np.asarray(x).astype(dtype), dtype)
 
 
 def promote_dtypes(name: str, kind: str, *xs: Value) -> list[Any]:
@@ -290,7 +290,7 @@ def promote_dtypes(name: str, kind: str, *xs: Value) -> list[Any]:
     if to_kind is not None and dtypes.is_extended(dtype):
         raise TypeError(f"{name} does not accept dtype {dtype.name}.")
     if to_kind is not None and dtype != to_kind(dtype):
-        dtype = dtypes.canonicalize_dtype(to_kind(dtype))
+        dtype = to_kind(dtype)
     return [convert(x, dtype, weak) for x in values]
 
 

@@ -100,7 +100,7 @@ def _quantile(
     else:
         at_share = _unweighted(line, method, skip_nan)
     at = vmap(at_share)(place) if np.ndim(q) else at_share(place)
-    at = convert(at, dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(typeof(a).dtype)))
+    at = convert(at, dtypes.to_inexact_dtype(typeof(a).dtype))
     if not keepdims:
         return at
     kept = keep(_structure.full(np.shape(line)[1:], 0, np.dtype(bool)), np.shape(x), axes)

@@ -52,7 +52,7 @@ def _scalar(x: Any, size: Any) -> Any:
     return (
         lax.convert_element_type(size, x.dtype)
         if is_symbolic(size)
-        else np.asarray(size, x.dtype)[()]
+        else _structure.number(size, x.dtype)
     )
 
 
@@ -61,8 +61,8 @@ def _linspace(
     start: Any, stop: Any, num: int, endpoint: bool, dtype: DTypeLike | None, axis: int
 ) -> tuple[Any, Any]:
     check_arraylike("linspace", start, stop)
-    computed = dtypes.canonicalize_dtype(
-        dtypes.to_inexact_dtype(typeof(promote_dtypes("linspace", INEXACT, start, stop)[0]).dtype)
+    computed = dtypes.to_inexact_dtype(
+        typeof(promote_dtypes("linspace", INEXACT, start, stop)[0]).dtype
     )
     result = computed if dtype is None else dtype
     low, high = (convert(v, computed) for v in promote("linspace", INEXACT, start, stop))
@@ -211,9 +211,7 @@ def logspace(
     exponents = linspace(start, stop, num, endpoint, axis=axis)
     out = power(base, exponents)
     kind = checked_dtype(dtype, "logspace")
-    return lax.convert_element_type(
-        out, dtypes.canonicalize_dtype(typeof(out).dtype) if kind is None else kind
-    )
+    return out if kind is None else lax.convert_element_type(out, kind)
 
 
 def geomspace(

@@ -176,7 +176,7 @@ def wrapped(index: ArrayLike, n: Size) -> Any:
         return index
     index = _structure.convert_element_type(index, dtype)
     return _elementwise.select(
-        _elementwise.lt(index, np.zeros((), dtype)),
+        _elementwise.lt(index, _structure.number(0, dtype)),
         _elementwise.add(index, size_as(n, dtype)),
         index,
     )

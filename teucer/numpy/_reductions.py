@@ -166,7 +166,7 @@ _FOLDS: dict[str, tuple[Callable[..., Any], Callable[..., Any], str]] = {
 def result_dtype(name: str, given: object, dtype: DTypeLike | None, promote_integers: bool) -> Any:
     """The dtype of a sum or product: integers narrower than the default ones become those."""
     if dtype is not None:
-        kind = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, name))
+        kind = dtypes.check_user_dtype_supported(dtype, name)
         dtypes.report_dropped(given, kind)
         return kind
     if given == np.bool_:
@@ -511,16 +511,14 @@ def taking_part(x: ArrayLike, axes: tuple[int, ...], where: Any, keepdims: bool)
 def inexact(name: str, a: ArrayLike, dtype: Any) -> tuple[Any, Any]:
     """The operand of a mean in the dtype of its computation, and the dtype of the result."""
     x = strong(name, a)
-    result = dtypes.canonicalize_dtype(
+    result = (
         dtypes.to_inexact_dtype(typeof(x).dtype)
         if dtype is None
         else dtypes.check_user_dtype_supported(dtype, name)
     )
     if result == np.bool_:
         raise TypeError(f"{name} does not compute booleans, got {dtype=}.")
-    return convert(
-        x, compute_dtype(dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(result)))
-    ), result
+    return convert(x, compute_dtype(dtypes.to_inexact_dtype(result))), result
 
 
 @fast(static=("axis", "dtype", "keepdims"))
@@ -604,7 +602,7 @@ def variance_dtype(name: str, a: ArrayLike, result: object, given: object) -> An
             raise ValueError(f"dtype argument to jnp.{name} must be inexact; got {result}")
         if dtypes.issubdtype(result, np.complexfloating):
             return result
-    return dtypes.canonicalize_dtype(dtypes.to_floating_dtype(result))
+    return dtypes.to_floating_dtype(result)
 
 
 def _degrees(ddof: object, correction: object) -> Any:

@@ -139,7 +139,9 @@ def _unique(
     if dtypes.issubdtype(x.dtype, np.complexfloating):
         x = convert(x, x.dtype)  # strongly typed, as in JAX
         if equal_nan:  # a NaN in either part is one: alike, they lie side by side when sorted
-            x = _elementwise.where_else(_ufuncs.isnan(x), complex(np.nan), x)
+            x = _elementwise.where_else(
+                _ufuncs.isnan(x), _structure.number(complex(np.nan), x.dtype), x
+            )
     if axis is None:
         x, at = ravel(x), 0
     else:

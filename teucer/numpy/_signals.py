@@ -399,7 +399,9 @@ def _interp(x: Any, xp: Any, fp: Any, period: Any, fixed: Any, rules: Any) -> An
         # The derivative squares the width: both sides are scaled where that would vanish.
         large = 2 ** (int(dtypes.finfo(wide).maxexp) // 2 - 1)
         scale = where(
-            _ufuncs.abs(width) * large ** (2 / 3) < 1, np.asarray(large, wide), np.asarray(1, wide)
+            _ufuncs.abs(width) * large ** (2 / 3) < 1,
+            _structure.number(large, wide),
+            _structure.number(1, wide),
         )
         slope = (fp[i] - fp[i - 1]) * scale / where(flat, 1, width * scale)
         out = where(flat, fp[i], fp[i - 1] + (at - low) * slope)
@@ -425,8 +427,10 @@ def unwrap(
     x = operand("unwrap", p)
     exact = dtypes.issubdtype(x.dtype, np.integer) and isinstance(period, int | np.integer)
     if not exact:
-        kind = float if x.dtype == np.bool_ else dtypes.to_inexact_dtype(x.dtype)
-        x = convert(x, dtypes.canonicalize_dtype(kind))
+        is_bool = x.dtype == np.bool_
+        x = convert(
+            x, dtypes.canonicalize_dtype(float) if is_bool else dtypes.to_inexact_dtype(x.dtype)
+        )
     if dtypes.issubdtype(x.dtype, np.complexfloating):
         raise ValueError("jnp.unwrap does not support complex inputs.")
     if x.shape[axis_of(x, axis)] == 0:
@@ -564,4 +568,4 @@ def _normalised(c: Array) -> Any:
 
 
 def _bounded(x: Array) -> Any:
-    return _elementwise.clamp(np.asarray(-1, x.dtype), x, np.asarray(1, x.dtype))
+    return _elementwise.clamp(_structure.number(-1, x.dtype), x, _structure.number(1, x.dtype))

@@ -119,7 +119,7 @@ def sort_complex(a: ArrayLike) -> Array:
     [(1+0j), (2+0j)]
     """
     x = operand("sort_complex", a)
-    return sort(convert(x, dtypes.canonicalize_dtype(dtypes.to_complex_dtype(x.dtype))))
+    return sort(convert(x, dtypes.to_complex_dtype(x.dtype)))
 
 
 def lexsort(keys: Any, axis: int = -1, *, batch_size: int = 16) -> Array:
@@ -274,12 +274,12 @@ def _bits(x: Any) -> Any:
 
 def _ordered_bits(bits: Any, dtype: Any) -> Any:
     """Integers of the order of the floats that have the bits. Both zeros are 0."""
-    kind = bits.dtype.type
-    least, most = np.iinfo(kind).min, np.iinfo(kind).max
-    infinity = kind(np.array(np.inf, dtype).view(bits.dtype))
-    is_nan = _ufuncs.greater(_elementwise.bitwise_and(bits, kind(most)), infinity)
+    kind = bits.dtype
+    least, most = (_structure.number(n, kind) for n in (np.iinfo(kind).min, np.iinfo(kind).max))
+    infinity = _structure.number(np.array(np.inf, dtype).view(kind), kind)
+    is_nan = _ufuncs.greater(_elementwise.bitwise_and(bits, most), infinity)
     # Of negative floats the greater has the lesser bits.
-    return where(is_nan, kind(most), where(bits < 0, kind(least) - bits, bits))
+    return where(is_nan, most, where(bits < 0, least - bits, bits))
 
 
 def _precedes(x: Any, v: Any, right: bool) -> Any:

@@ -183,13 +183,7 @@ class ufunc:
     def _folded(
         self, x: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: object
     ) -> Any:
-        x = (
-            x
-            if dtype is None
-            else convert(
-                x, dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, "reduce"))
-            )
-        )
+        x = x if dtype is None else convert(x, dtypes.check_user_dtype_supported(dtype, "reduce"))
         shape = x.shape
         axes = axes_of(axis, x.ndim)
         order = [*axes, *(i for i in range(x.ndim) if i not in axes)]

@@ -91,7 +91,7 @@ def constant(x: ArrayLike, value: complex) -> Any:
     """A number of x's dtype in a formula of x: it leaves a weak type weak of scalars, not of
     arrays, as JAX's functions do."""
     aval = typeof(x)
-    return np.asarray(value, aval.dtype) if aval.shape else scalar_like(x, value)
+    return _structure.number(value, aval.dtype) if aval.shape else scalar_like(x, value)
 
 
 def binary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool = False) -> Binary:

@@ -72,7 +72,7 @@ def _resized(x: Array, axis: int, size: int) -> Any:
     longer = max_dim(own, size)
     missing, beyond = longer - own, longer - size
     if is_symbolic(missing) or missing:
-        zero = np.zeros((), typeof(x).dtype)[()]
+        zero = _structure.number(0, typeof(x).dtype)
         x = pad(x, zero, [(0, missing if i == axis else 0, 0) for i in range(np.ndim(x))])
     return slice_in_dim(x, 0, size, axis=axis) if is_symbolic(beyond) or beyond else x
 

@@ -44,11 +44,8 @@ def float_dtype(op: str, dtype: Any, *, allow_complex: bool = False) -> Any:
     kind = np.inexact if allow_complex else np.floating
     if not dtypes.issubdtype(wanted, kind):
         what = "float or complex dtype" if allow_complex else "float dtype"
-        raise ValueError(
-            f"dtype argument to `{op}` must be a {what}, got "
-            f"{dtypes.canonicalize_dtype(wanted).name}"
-        )
-    return dtypes.canonicalize_dtype(wanted)
+        raise ValueError(f"dtype argument to `{op}` must be a {what}, got {wanted.name}")
+    return wanted
 
 
 def int_dtype(op: str, dtype: Any) -> Any:
@@ -58,11 +55,8 @@ def int_dtype(op: str, dtype: Any) -> Any:
     """
     wanted = dtypes.check_user_dtype_supported(int if dtype is None else dtype, op)
     if not dtypes.issubdtype(wanted, np.integer):
-        raise ValueError(
-            f"dtype argument to `{op}` must be an int dtype, got "
-            f"{dtypes.canonicalize_dtype(wanted).name}"
-        )
-    return dtypes.canonicalize_dtype(wanted)
+        raise ValueError(f"dtype argument to `{op}` must be an int dtype, got {wanted.name}")
+    return wanted
 
 
 def parameter(op: str, x: Any, position: int, *, keys: bool = False) -> Any:
@@ -136,9 +130,7 @@ def cast(x: Any, dtype: Any) -> Any:
     return _structure.convert_element_type(x, dtype)
 
 
-def scalar(value: ArrayLike, dtype: Any) -> Any:
-    """A number as a NumPy scalar of a dtype."""
-    return np.asarray(value, dtype)[()]
+scalar = _structure.number
 
 
 def place(x: ArrayLike, out_sharding: OutSharding) -> Any:

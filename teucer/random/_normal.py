@@ -61,7 +61,7 @@ def standard_normal(key: Array, *, shape: tuple[int, ...], dtype: DTypeLike) -> 
         part = dtypes.to_floating_dtype(dtype)
         real, imaginary = (standard_normal(k, shape=shape, dtype=part) for k in split_key(key))
         return div(complex(real, imaginary), scalar(np.sqrt(2), dtype))
-    low = np.nextafter(np.asarray(-1, dtype), np.asarray(0, dtype), dtype=dtype)
+    low = scalar(np.nextafter(np.asarray(-1, dtype), np.asarray(0, dtype), dtype=dtype), dtype)
     u = between(key, low, scalar(1, dtype), shape=shape, dtype=dtype)
     return mul(scalar(np.sqrt(2), dtype), erf_inv(u))
 

@@ -33,7 +33,7 @@ from teucer.lax._random_keys import Generator
 from teucer.lax._selection import select
 from teucer.lax._shapes import iota_p
 from teucer.lax._slicing import index_in_dim, slice_in_dim
-from teucer.lax._structure import convert_element_type, expand, full, reshape, transpose
+from teucer.lax._structure import convert_element_type, expand, full, number, reshape, transpose
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, DTypeLike, Value
@@ -48,7 +48,7 @@ def seed_words(seed: Any) -> Any:
     low = reshape(convert_element_type(seed, UINT32), (1,))
     if seed.dtype.itemsize < 8:
         return concatenate([np.zeros(1, UINT32), low], 0)
-    high = shift_right_logical(seed, np.asarray(32, seed.dtype))
+    high = shift_right_logical(seed, number(32, seed.dtype))
     return concatenate([reshape(convert_element_type(high, UINT32), (1,)), low], 0)
 
 

@@ -78,14 +78,16 @@ def bits(
     """
     typed, _ = one_key("bits", key)
     wanted = (
-        np.dtype("uint64") if dtype is None else dtypes.check_user_dtype_supported(dtype, "bits")
+        dtypes.canonicalize_dtype("uint64")
+        if dtype is None
+        else dtypes.check_user_dtype_supported(dtype, "bits")
     )
     if not dtypes.issubdtype(wanted, np.unsignedinteger):
         raise ValueError(
             "dtype argument to `bits` must be an unsigned int dtype, got "
             f"{dtypes.as_dtype(dtype).name}"
         )
-    width = dtypes.canonicalize_dtype(wanted).itemsize * 8
+    width = wanted.itemsize * 8
     return place(raw_bits(typed, width, as_shape("bits", shape)), out_sharding)
 
 
@@ -96,7 +98,7 @@ def _unit_interval(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     width = 8 if fraction < 8 else limits.bits
     container = np.dtype(f"uint{limits.bits}")
     random = cast(raw_bits(key, width, shape), container)
-    one = np.asarray(1, dtype).view(container)[()]
+    one = scalar(np.asarray(1, dtype).view(container), container)
     shifted = shift_right_logical(random, scalar(width - fraction, container))
     return sub(bitcast_convert_type(bitwise_or(shifted, one), dtype), scalar(1, dtype))
 
@@ -232,9 +234,7 @@ def randint(
     Array([9, 0, 2], dtype=int32)
     """
     typed, _ = one_key("randint", key)
-    wanted = dtypes.canonicalize_dtype(
-        dtypes.check_user_dtype_supported(int if dtype is None else dtype, "randint")
-    )
+    wanted = dtypes.check_user_dtype_supported(int if dtype is None else dtype, "randint")
     if not dtypes.issubdtype(wanted, np.integer):
         raise TypeError(f"randint only accepts integer dtypes, got {wanted.name}")
     size = as_shape("randint", shape)
@@ -321,6 +321,6 @@ def rademacher(
     wanted = (
         int_dtype("rademacher", None)
         if dtype is None
-        else dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, "rademacher"))
+        else dtypes.check_user_dtype_supported(dtype, "rademacher")
     )
     return place(signs(typed, shape=as_shape("rademacher", shape), dtype=wanted), out_sharding)

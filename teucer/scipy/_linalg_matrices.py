@@ -40,7 +40,7 @@ def block_diag(*arrs: ArrayLike) -> Array:
     for x in blocks:
         rows.append(
             lax.pad(
-                x.astype(dtype), np.zeros((), dtype), ((0, 0, 0), (at, width - at - x.shape[1], 0))
+                x.astype(dtype), jnp.zeros((), dtype), ((0, 0, 0), (at, width - at - x.shape[1], 0))
             )
         )
         at += x.shape[1]

@@ -599,7 +599,7 @@ def check_pred(pred: ArrayLike) -> None:
 def as_index(pred: object) -> Any:
     dtype = typeof(pred).dtype
     if dtype != np.bool_:
-        pred = _arithmetic.ne(pred, np.asarray(0, dtype))
+        pred = _arithmetic.ne(pred, _structure.number(0, dtype))
     if isinstance(pred, bool | np.bool_):
         return np.int32(pred)
     return _structure.convert_element_type(pred, np.dtype(np.int32))

@@ -715,7 +715,9 @@ def _clamped(index: ArrayLike, aval: ShapedArray, n: int) -> Any:
         return np.int32(min(max(int(index), 0), n - 1))
     if np.iinfo(aval.dtype).bits > 32 or aval.dtype.kind == "u":
         top = min(n - 1, np.iinfo(aval.dtype).max)
-        index = _arithmetic.clamp(np.asarray(0, aval.dtype), index, np.asarray(top, aval.dtype))
+        index = _arithmetic.clamp(
+            _structure.number(0, aval.dtype), index, _structure.number(top, aval.dtype)
+        )
     index = _structure.convert_element_type(index, np.dtype(np.int32))
     return _arithmetic.clamp(np.int32(0), index, np.int32(n - 1))
 

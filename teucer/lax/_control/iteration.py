@@ -436,9 +436,9 @@ def _matched_bounds(lower: ArrayLike, upper: ArrayLike) -> tuple[Any, Any]:
         )
     dtype = other.dtype if one.weak_type else one.dtype
     return tuple(
-        np.asarray(x, dtype)[()]
+        _structure.number(x, dtype)
         if isinstance(x, int)
-        else _structure.convert_element_type(x, dtype)  # type: ignore[return-value]
+        else _structure.convert_element_type(x, dtype)
         for x in (lower, upper)
     )
 

@@ -47,6 +47,7 @@ from teucer.lax._formulas.double import halves, sum_of_two
 from teucer.lax._formulas.terms import plus, times
 from teucer.lax._programs import traced
 from teucer.lax._selection import where_else
+from teucer.lax._structure import number
 
 if TYPE_CHECKING:
     from teucer._lower.context import Context
@@ -240,7 +241,7 @@ def _with_sign(x: Array, of: Array) -> Any:
     """|x| with the sign of another number, that of a zero too."""
     integer = np.dtype(f"i{typeof(of).dtype.itemsize}")
     bits = bitcast_convert_type_p.call(of, new_dtype=integer)[0]
-    return where_else(lt(bits, np.asarray(0, integer)), neg(abs(x)), abs(x))
+    return where_else(lt(bits, number(0, integer)), neg(abs(x)), abs(x))
 
 
 def _infinite(x: Array) -> Any:

@@ -28,6 +28,7 @@ from teucer.lax._arithmetic import (
 from teucer.lax._conversion import bitcast_convert_type_p
 from teucer.lax._families import scalar_like
 from teucer.lax._formulas.terms import plus, quotient, times
+from teucer.lax._structure import number
 
 
 def _bitcast(x: Array, dtype: np.dtype[Any]) -> Any:
@@ -40,8 +41,10 @@ def halves(x: Array) -> tuple[Any, Any]:
     bits = np.dtype(f"u{dtype.itemsize}")
     unit = 1 << (dtypes.finfo(dtype).nmant // 2 + 1)
     # Rounded, since float64 has 53 digits: the second number has 26 and a sign.
-    rounded = add(_bitcast(x, bits), np.asarray(unit // 2, bits))
-    high = _bitcast(bitwise_and(rounded, np.asarray(~np.uint64(unit - 1)).astype(bits)[()]), dtype)
+    rounded = add(_bitcast(x, bits), number(unit // 2, bits))
+    high = _bitcast(
+        bitwise_and(rounded, number(np.asarray(~np.uint64(unit - 1)).astype(bits), bits)), dtype
+    )
     return high, sub(x, high)
 
 
@@ -70,7 +73,10 @@ def log_in_two(x: Array) -> tuple[Any, Any]:
     dtype = typeof(x).dtype
     info = dtypes.finfo(dtype)
     integer = np.dtype(f"i{dtype.itemsize}")
-    digits, least = np.asarray(info.nmant, integer), np.asarray(math.sqrt(0.5), dtype).view(integer)
+    digits, least = (
+        number(info.nmant, integer),
+        number(np.asarray(math.sqrt(0.5), dtype).view(integer), integer),
+    )
     pattern = _bitcast(x, integer)
     power = shift_right_arithmetic(sub(pattern, least), digits)
     f = plus(_bitcast(sub(pattern, shift_left(power, digits)), dtype), -1)

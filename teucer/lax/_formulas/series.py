@@ -44,6 +44,7 @@ from teucer.lax._conversion import bitcast_convert_type_p
 from teucer.lax._families import scalar_like
 from teucer.lax._formulas.terms import less, plus, quotient, times
 from teucer.lax._selection import where_else
+from teucer.lax._structure import number
 
 Function = Callable[..., Any]
 
@@ -219,12 +220,12 @@ def _power_of_two(n: Array, more: int) -> Any:
     """2^(n + more) for whole numbers n."""
     info = dtypes.finfo(typeof(n).dtype)
     bits = _bits(plus(n, _shifter(n) + info.maxexp - 1 + more))
-    return _float(shift_left(bits, np.asarray(info.nmant, _integer(n))), n)
+    return _float(shift_left(bits, number(info.nmant, _integer(n))), n)
 
 
 def _with_sign(x: Array, of: Array) -> Any:
     """x >= 0 with the sign of another number."""
-    least = np.asarray(np.iinfo(_integer(x)).min, _integer(x))
+    least = number(np.iinfo(_integer(x)).min, _integer(x))
     return _float(bitwise_or(_bits(x), bitwise_and(_bits(of), least)), x)
 
 
@@ -242,8 +243,8 @@ class Reduced(NamedTuple):
 def _power(x: Array) -> tuple[Any, Any]:
     """k and x / 2^k in [sqrt(1/2), sqrt(2)) for x > 0; k as an integer."""
     dtype = typeof(x).dtype
-    bits, digits = _bits(x), np.asarray(dtypes.finfo(dtype).nmant, _integer(x))
-    least = np.asarray(np.asarray(math.sqrt(0.5), dtype).view(_integer(x)))
+    bits, digits = _bits(x), number(dtypes.finfo(dtype).nmant, _integer(x))
+    least = number(np.asarray(math.sqrt(0.5), dtype).view(_integer(x)), _integer(x))
     power = shift_right_arithmetic(sub(bits, least), digits)
     return power, _float(sub(bits, shift_left(power, digits)), x)
 
@@ -251,8 +252,10 @@ def _power(x: Array) -> tuple[Any, Any]:
 def _as_float(k: Array, like: Array) -> Any:
     """A small whole number as a float, since not all processors convert those of 64 bits in
     vectors."""
-    shifter = np.asarray(_shifter(like), typeof(like).dtype)
-    return sub(_float(add(k, np.asarray(shifter.view(_integer(like)))), like), shifter)
+    dtype, integer = typeof(like).dtype, _integer(like)
+    shifter = np.asarray(_shifter(like), dtype)
+    bits = number(shifter.view(integer), integer)
+    return sub(_float(add(k, bits), like), number(shifter, dtype))
 
 
 def _reduced(power: Array, f: Array) -> Reduced:
@@ -302,14 +305,12 @@ def _log_of_sum(x: Array, rest: Any, doubled: Any = None) -> Any:
     power, m = _power(total)
     info, integer = dtypes.finfo(typeof(x).dtype), _integer(x)
     # 2^-power, or 0 where `lost` does not matter
-    inverse = sub(
-        np.asarray(info.maxexp - 1, integer), min(power, np.asarray(info.maxexp - 1, integer))
-    )
-    scale = _float(shift_left(inverse, np.asarray(info.nmant, integer)), x)
-    same = eq(power, np.asarray(0, integer))
+    inverse = sub(number(info.maxexp - 1, integer), min(power, number(info.maxexp - 1, integer)))
+    scale = _float(shift_left(inverse, number(info.nmant, integer)), x)
+    same = eq(power, number(0, integer))
     f = where_else(same, x, add(plus(m, -1), mul(lost, scale)))
     if doubled is not None:
-        power = where_else(doubled, add(power, np.asarray(1, integer)), power)
+        power = where_else(doubled, add(power, number(1, integer)), power)
     k, f, w = _reduced(power, f)
     high, low = _numbers(x).log_2
     if rest is not None:

@@ -40,6 +40,7 @@ from teucer.lax._families import scalar_like
 from teucer.lax._formulas.double import sum_of_two
 from teucer.lax._formulas.terms import plus, quotient, times
 from teucer.lax._selection import where_else
+from teucer.lax._structure import number
 
 INTEGER = np.dtype(np.int64)
 # Whose sum with a small whole number has that number in its last bits.
@@ -111,7 +112,7 @@ def exponential(x: Array) -> tuple[Any, Any]:
     none = eq(n, scalar_like(n, 0))
     r = where_else(none, x, sub(sub(x, times(LOG_2[0], n)), times(LOG_2[1], n)))  # -0 - -0 is 0
     less = mul(r, _polynomial(r, EXP))
-    power = _float(shift_left(_bits(plus(n, SHIFTER + 1023)), np.asarray(52, INTEGER)))
+    power = _float(shift_left(_bits(plus(n, SHIFTER + 1023)), number(52, INTEGER)))
     scaled = mul(power, less)
     return where_else(none, less, add(scaled, plus(power, -1))), add(scaled, power)
 
@@ -123,7 +124,7 @@ def turn(x: Array) -> tuple[Any, Any, Any]:
     (Payne and Hanek, ACM SIGNUM Newsl. 18 (1983) 19, and Knuth's sum of two numbers).
     """
     bits = _bits(x)
-    sign = bitwise_and(bits, np.asarray(np.iinfo(np.int64).min, INTEGER))
+    sign = bitwise_and(bits, number(np.iinfo(np.int64).min, INTEGER))
     size = _float(bitwise_xor(bits, sign))
     total, rest = _quarters(size)
     n = _whole(total)
@@ -135,8 +136,8 @@ def turn(x: Array) -> tuple[Any, Any, Any]:
     odd = _has(quarter, 1)
     sine, cosine = where_else(odd, cosine, sine), where_else(odd, sine, cosine)
     sine = _with_sign(sine, bitwise_xor(sign, _top(quarter)))
-    cosine = _with_sign(cosine, _top(add(quarter, np.asarray(1, INTEGER))))
-    first = eq(bitwise_and(quarter, np.asarray(3, INTEGER)), np.asarray(0, INTEGER))
+    cosine = _with_sign(cosine, _top(add(quarter, number(1, INTEGER))))
+    first = eq(bitwise_and(quarter, number(3, INTEGER)), number(0, INTEGER))
     return sine, cosine, where_else(first, cosine_less, plus(cosine, -1))
 
 
@@ -175,14 +176,16 @@ def _log(excess: Array, size: Array) -> Any:
     Method: 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)], and log(1 + f) = 2 atanh(s) with s = f /
     (2 + f).
     """
-    least, digits = np.asarray(np.asarray(math.sqrt(0.5)).view(np.int64)), np.asarray(52, INTEGER)
+    least, digits = number(np.asarray(math.sqrt(0.5)).view(np.int64), INTEGER), number(52, INTEGER)
     exponent = shift_right_arithmetic(sub(_bits(size), least), digits)
     rest = _float(sub(_bits(size), shift_left(exponent, digits)))
-    f = where_else(eq(exponent, np.asarray(0, INTEGER)), excess, plus(rest, -1))
+    f = where_else(eq(exponent, number(0, INTEGER)), excess, plus(rest, -1))
     s = quotient(f, plus(f, 2))
     s2 = square(s)
     # A float of a small whole number by its bits, since not all processors convert them in vectors.
-    power = plus(_float(add(exponent, np.asarray(np.asarray(SHIFTER).view(np.int64)))), -SHIFTER)
+    power = plus(
+        _float(add(exponent, number(np.asarray(SHIFTER).view(np.int64), INTEGER))), -SHIFTER
+    )
     result = add(
         times(math.log(2), power), times(2, add(s, mul(s, mul(s2, _polynomial(s2, ATANH)))))
     )
@@ -226,18 +229,18 @@ def angle(y: Array, x: Array) -> Any:
     result = where_else(turned, plus(result, math.pi / 4), result)
     result = where_else(gt(above, beside), sub(scalar_like(x, math.pi / 2), result), result)
     result = where_else(
-        lt(_bits(x), np.asarray(0, INTEGER)), sub(scalar_like(x, math.pi), result), result
+        lt(_bits(x), number(0, INTEGER)), sub(scalar_like(x, math.pi), result), result
     )
-    return _with_sign(result, bitwise_and(_bits(y), np.asarray(np.iinfo(np.int64).min, INTEGER)))
+    return _with_sign(result, bitwise_and(_bits(y), number(np.iinfo(np.int64).min, INTEGER)))
 
 
 def _has(x: Array, bit: int) -> Any:
-    return ne(bitwise_and(x, np.asarray(bit, INTEGER)), np.asarray(0, INTEGER))
+    return ne(bitwise_and(x, number(bit, INTEGER)), number(0, INTEGER))
 
 
 def _top(x: Array) -> Any:
     """Bit 1 as the sign of a float."""
-    return shift_left(bitwise_and(x, np.asarray(2, INTEGER)), np.asarray(62, INTEGER))
+    return shift_left(bitwise_and(x, number(2, INTEGER)), number(62, INTEGER))
 
 
 def _with_sign(x: Array, sign: Array) -> Any:

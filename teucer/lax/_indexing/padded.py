@@ -172,7 +172,7 @@ def bounds(indices: ArrayLike, limits: Sequence[object]) -> Any:
     shape = np.shape(indices)
     most: Any = dtypes.iinfo(kind).max
     if is_constant(limits):
-        limit: Any = np.asarray([min(n, most) for n in limits], kind)
+        limit: Any = _structure.number([min(n, most) for n in limits], kind)
     else:
         limit = concatenate(
             [_structure.full((1,), n if is_symbolic(n) else min(n, most), kind) for n in limits], 0

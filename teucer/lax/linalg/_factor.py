@@ -18,6 +18,7 @@ from teucer._targets import rare_hlo
 from teucer.lax._arithmetic import add, div, mul, sub
 from teucer.lax._joining import concatenate
 from teucer.lax._slicing import pad, slice_in_dim
+from teucer.lax._structure import number
 from teucer.lax.linalg._lapack import (
     MatrixPrimitive,
     built_in,
@@ -231,7 +232,7 @@ def _square(packed: Any, size: int, *, unit: bool) -> Any:
     )
     part = tril(part, -1) if unit else triu(part)
     missing = size - k
-    zero = np.zeros((), aval.dtype)
+    zero = number(0, aval.dtype)
     widths = [(0, 0, 0)] * (aval.ndim - 2) + (
         [(0, 0, 0), (0, missing, 0)] if unit else [(0, missing, 0), (0, 0, 0)]
     )

@@ -21,7 +21,7 @@ from teucer._targets import rare_hlo
 from teucer.lax._arithmetic import add, mul, neg
 from teucer.lax._joining import concatenate
 from teucer.lax._slicing import pad, slice_in_dim
-from teucer.lax._structure import reshape
+from teucer.lax._structure import number, reshape
 from teucer.lax.linalg._lapack import (
     MatrixPrimitive,
     batch_leading,
@@ -403,11 +403,8 @@ def _bordered(dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike) -> Any:
     dl, du = shifted(shifted(dl, -1), 1), shifted(shifted(du, 1), -1)
     missing = [(0, 0, 0)] * n_batch + [(0, extra, 0)]
     return (
-        *(
-            pad(x, np.asarray(fill, typeof(b).dtype), missing)
-            for x, fill in ((dl, 0), (d, 1), (du, 0))
-        ),
-        pad(b, np.zeros((), typeof(b).dtype), [*missing, (0, 0, 0)]),
+        *(pad(x, number(fill, typeof(b).dtype), missing) for x, fill in ((dl, 0), (d, 1), (du, 0))),
+        pad(b, number(0, typeof(b).dtype), [*missing, (0, 0, 0)]),
     )
 
 
