@@ -15,6 +15,7 @@ has plain comparisons.
 
 from __future__ import annotations
 
+import enum
 import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
@@ -65,21 +66,39 @@ _PARTS: dict[str, np.dtype[Any]] = {
 _SWAPPED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
 # What holds of floats if the direction does, subnormal ones as zeros or not, but not of a NaN.
 _WEAKER = {"EQ": "EQ", "LT": "LE", "LE": "LE", "GT": "GE", "GE": "GE"}
-# Operations whose results are no subnormal numbers, and those that have none if their operands have
-# none. Comparisons of other results take a few instructions more.
-# fmt: off
-_ROUND = frozenset([
-    "add", "add_any", "cos", "div", "dot_general", "exp", "integer_pow", "log", "logistic", "mul",
-    "pow", "reduce_sum", "rsqrt", "sin", "sqrt", "square", "sub", "tanh",
-])
-_MOVE = frozenset([
-    "abs", "broadcast_in_dim", "concatenate", "conj", "copy", "dynamic_slice",
-    "dynamic_update_slice", "gather", "neg", "pad", "reshape", "rev", "scatter", "select_n",
-    "slice", "sort", "split", "squeeze", "stack", "transpose", "unstack",
-])
-# Those that read the bits of their operands.
-_READ = frozenset(["bitcast_convert_type", "is_finite", "top_k"])
-# fmt: on
+
+
+class Does(enum.Enum):
+    """What an operation does with subnormal numbers."""
+
+    ROUND = "its results are none"
+    MOVE = "its results are none if its operands are none"
+    READ = "it reads the bits of its operands"
+
+
+# Comparisons of results of other operations take a few instructions more.
+_ROUND = (
+    "add add_any cos div dot_general exp integer_pow log logistic mul pow reduce_sum rsqrt sin sqrt "
+    "square sub tanh"
+)
+_MOVE = (
+    "abs broadcast_in_dim concatenate conj copy dynamic_slice dynamic_update_slice gather neg pad "
+    "reshape rev scatter select_n slice sort split squeeze stack transpose unstack"
+)
+_READ = "bitcast_convert_type is_finite top_k"
+_DOES = {
+    **dict.fromkeys(_ROUND.split(), Does.ROUND),
+    **dict.fromkeys(_MOVE.split(), Does.MOVE),
+    **dict.fromkeys(_READ.split(), Does.READ),
+}
+
+
+def _does(eqn: Eqn) -> Does | None:
+    return _DOES.get(eqn.primitive.name)
+
+
+def _rule(eqn: Eqn) -> Rule | None:
+    return _RULES.get(eqn.primitive.name)
 
 
 def by_bits(jaxpr: Jaxpr) -> Jaxpr:
@@ -88,14 +107,14 @@ def by_bits(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _changed(jaxpr: Jaxpr) -> Jaxpr:
-    if not any(eqn.primitive.higher_order or eqn.primitive.name in _RULES for eqn in jaxpr.eqns):
+    if not any(eqn.primitive.higher_order or _rule(eqn) for eqn in jaxpr.eqns):
         return jaxpr
     known, eqns = _Known(_computed_with(jaxpr)), []
     for eqn in jaxpr.eqns:
         if eqn.primitive.higher_order:
             eqn = map_jaxprs(eqn, by_bits)
-        elif eqn.primitive.name in _RULES:
-            write = _write(eqn, known)
+        elif rule := _rule(eqn):
+            write = _write(eqn, rule, known)
             eqn = eqn if write is None else eqn.replace(primitive=_made(eqn.primitive, write))
         known.note(eqn)
         eqns.append(eqn)
@@ -106,15 +125,15 @@ def _computed_with(jaxpr: Jaxpr) -> set[Any]:
     """The variables whose values, moved or not, are operands of more than comparisons."""
     found: set[Any] = set()
     for eqn in reversed(jaxpr.eqns):
-        name = eqn.primitive.name
-        if name in _MOVE:
+        does = _does(eqn)
+        if does is Does.MOVE:
             computed = not found.isdisjoint(eqn.outvars)
         else:
-            computed = name not in _READ and not _decides_alone(eqn)
+            computed = does is not Does.READ and not _decides_alone(eqn)
         if computed:
             found.update(_variables(eqn))
     for eqn in jaxpr.eqns:  # what has been moved to elsewhere
-        if eqn.primitive.name in _MOVE and any(v in found for v in _variables(eqn)):
+        if _does(eqn) is Does.MOVE and any(v in found for v in _variables(eqn)):
             found.update(filter(_is_flushed, eqn.outvars))
     return found
 
@@ -131,7 +150,7 @@ def _is_flushed(v: Atom) -> bool:
 
 def _decides_alone(eqn: Eqn) -> bool:
     """Whether an equation decides by its operands, and computes nothing of them."""
-    rule = _RULES.get(eqn.primitive.name)
+    rule = _rule(eqn)
     return rule is not None and rule.decides(eqn)
 
 
@@ -147,10 +166,10 @@ class _Known:
 
     def note(self, eqn: Eqn) -> None:
         """Note what is known of the results of an equation."""
-        name = eqn.primitive.name
+        does = _does(eqn)
         if eqn.primitive.cost.work is Work.BROADCAST and self.is_zero(eqn.invars[0]):
             self.zeros.update(eqn.outvars)
-        if name in _ROUND or (name in _MOVE and all(map(self.is_normal, eqn.invars))):
+        if does is Does.ROUND or (does is Does.MOVE and all(map(self.is_normal, eqn.invars))):
             self.normal.update(eqn.outvars)
 
     def is_zero(self, v: Atom) -> bool:
@@ -169,9 +188,9 @@ def _is_subnormal(v: Literal) -> bool:
         return bool(np.any((value > 0) & (value < dtypes.finfo(value.dtype).tiny)))
 
 
-def _write(eqn: Eqn, known: _Known) -> Write | None:
+def _write(eqn: Eqn, rule: Rule, known: _Known) -> Write | None:
     """What writes an equation; None for its primitive."""
-    rule, dtype = _RULES[eqn.primitive.name], eqn.invars[0].aval.dtype
+    dtype = eqn.invars[0].aval.dtype
     if not known.computed.isdisjoint(_variables(eqn)):
         return None
     if dtype.name in _PARTS:
