@@ -78,8 +78,8 @@ class Does(enum.Enum):
 
 # Comparisons of results of other operations take a few instructions more.
 _ROUND = (
-    "add add_any cos div dot_general exp integer_pow log logistic mul pow reduce_sum rsqrt sin sqrt "
-    "square sub tanh"
+    "add add_any cos div dot_general exp integer_pow log logistic mul pow reduce_sum rsqrt sin "
+    "sqrt square sub tanh"
 )
 _MOVE = (
     "abs broadcast_in_dim concatenate conj copy dynamic_slice dynamic_update_slice gather neg pad "
