@@ -11,6 +11,7 @@ from typing import ParamSpec, TypeVar
 from teucer._base import config
 from teucer._base.functions import fun_name
 from teucer._base.source import is_internal
+from teucer._xla import dispatcher
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,10 +46,10 @@ def api_boundary(
         try:
             return fun(*args, **kwargs)
         except Exception as err:
-            if not _within_boundary():
-                hide_frames(err)
+            treat(err)
             raise
 
+    dispatcher.boundaries.add(boundary.__code__)
     named: Callable[..., object] = fun if like is None else like
     try:
         functools.update_wrapper(boundary, named)
@@ -58,6 +59,19 @@ def api_boundary(
         boundary.__name__ = boundary.__qualname__ = fun_name(named)
     boundary.__doc__ = boundary.__doc__ if doc is None else doc
     return boundary
+
+
+def treat(err: Exception) -> None:
+    """Hide frames of an error that leaves a boundary, unless one further out will."""
+    frame = sys._getframe(1).f_back
+    while frame is not None:
+        if frame.f_code in dispatcher.boundaries:
+            return
+        frame = frame.f_back
+    hide_frames(err)
+
+
+dispatcher.on_error.append(treat)
 
 
 def boundary_of(
@@ -114,18 +128,6 @@ def hide_frames_of_uncaught() -> None:
         previous(kind, err, traceback)
 
     sys.excepthook = hook
-
-
-def _within_boundary() -> bool:
-    """Whether a boundary further out than the caller will treat the exception, so that it has the
-    whole traceback."""
-    own = sys._getframe(1)
-    code, frame = own.f_code, own.f_back
-    while frame is not None:
-        if frame.f_code is code:
-            return True
-        frame = frame.f_back
-    return False
 
 
 def is_excluded(file: str) -> bool:

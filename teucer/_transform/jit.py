@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from teucer._base import config, memo, tracebacks
+from teucer._base import config, memo
 from teucer._core import array_ops, axes
 from teucer._core.calls import FlatCall, check_leaves, flatten_call, leaf_names, stage_user
 from teucer._core.high import fits
@@ -139,7 +139,6 @@ def make_jit(fun: Callable[..., object], options: JitOptions) -> Any:
 
     held: list[object] = []  # what is remembered of the function, as long as this can be called
 
-    @tracebacks.api_boundary
     def cache_miss(*args: object, **kwargs: object) -> tuple[Any, Any]:
         held[:] = (_staged.of(fun),)
         return call_jitted(fun, options, args, kwargs)

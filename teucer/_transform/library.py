@@ -9,7 +9,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
-from teucer._base import tracebacks
 from teucer._core.calls import static_by_name
 from teucer._core.stand_ins import has_stand_in, plain_classes, stood_in
 from teucer._core.trace import EVAL, current_trace
@@ -37,7 +36,6 @@ def library(fun: Callable[..., object] | None = None, /, *, static: Sequence[str
     nums, names = static_by_name(fun, None, tuple(static), "static")
     options, templates = JitOptions(nums, names, inline=True), Templates(fun)
 
-    @tracebacks.api_boundary
     def cache_miss(*args: object, **kwargs: object) -> tuple[Any, Any]:
         for x in (*args, *kwargs.values()):
             if type(x) not in plain_classes and has_stand_in(x):

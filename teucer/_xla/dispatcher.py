@@ -6,6 +6,7 @@ Flattens arguments, matches the signature, runs the executable; a miss calls Pyt
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import CodeType
 from typing import Any, NamedTuple
 
 from jaxlib import _jax
@@ -18,6 +19,9 @@ set_tracer_class = _jax.set_tracer_class
 _shared = _jax.PjitFunctionCache(4096)
 # What is put around the misses of each dispatcher where there are several processes.
 around: Callable[..., Callable[..., Any]] | None = None
+# What treats errors of misses, and the code of functions that treat errors.
+on_error: list[Callable[[Exception], None]] = []
+boundaries: set[CodeType] = set()
 
 
 class FastPath(NamedTuple):
@@ -70,6 +74,7 @@ def dispatcher(
 
     def miss(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
+        # Frames cost depth to those who nest jits deeply, so this one is the boundary of errors.
         try:
             if around is None:
                 outs, fast = cache_miss(*args, **kwargs)
@@ -77,12 +82,12 @@ def dispatcher(
             if not inner:
                 inner.append(around(made, cache_miss))
             return inner[0](*args, **kwargs)
-        except BaseException as err:
-            # `cache_miss` has left our frames out, but for this one.
-            if err.__traceback__ is not None:
-                err.__traceback__ = err.__traceback__.tb_next
+        except Exception as err:
+            for treat in on_error:
+                treat(err)
             raise
 
+    boundaries.add(miss.__code__)
     return made(miss)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
-from teucer._base import config, dtypes, memo, tracebacks
+from teucer._base import config, dtypes, memo
 from teucer._core import trace
 from teucer._core.high import as_array
 from teucer._core.trace import Tracer
@@ -111,7 +111,6 @@ def _array_operator(function: Any, symbol: str) -> Any:
     plain = function.__wrapped__
     swapped = plain is function  # _reflected's
 
-    @tracebacks.api_boundary
     def cache_miss(x: Array, y: Array) -> tuple[Any, Any]:
         if y is not (y := as_array(y)):
             return cache_miss(x, y)[0], None
