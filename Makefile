@@ -45,7 +45,8 @@ TOUCH_JAXLIB := tests/arrays tests/devices tests/executables tests/ffi tests/cor
 SETUP_INPUTS := pyproject.toml Makefile
 
 .PHONY: help setup run test test-all test-oldest test-matrix bench bench-corpus bench-ops accuracy \
-    libraries guard conformance conformance-2026 conformance-processes docs mutants lint format clean
+    libraries guard conformance conformance-2026 conformance-processes docs mutants lint \
+    format clean
 
 need_python = @test -n "$(1)" || { echo "No Python $(2) found. Install one, with 'pyenv install" \
     "$(2)' for instance, or name it: make $(3)=/path/to/python" >&2; exit 1; }
@@ -135,7 +136,7 @@ bench-ops: .venv/.installed .venv-jax/.installed
 # The newest libraries, in environments of their own; two hours. ARGS=--small for three of them,
 # ARGS=--write for the table of docs/libraries.md.
 libraries: .venv/.installed
-	$(BIN)/python tools/libraries.py $(ARGS)
+	$(BIN)/python tools/newest_libraries.py $(ARGS)
 
 # Known answers against the installed jaxlib; three minutes.
 guard: .venv/.installed

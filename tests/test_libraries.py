@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-import libraries
+import newest_libraries as libraries
 
 
 def test_texts_are_alike_but_for_rounding():

@@ -98,7 +98,7 @@ def test_an_unknown_jaxlib_is_tried(version):
 def test_missing_names_raise_as_in_jax():
     python("""
         import importlib.util, jax, pytest
-        assert not hasattr(jax, "tree_multimap")
+        assert not hasattr(jax, "tree_map")
         assert not hasattr(jax.numpy, "nope")
         assert hasattr(jax, "jit")
         with pytest.raises(AttributeError, match="module 'jax.numpy' has no attribute 'nope'"):

@@ -10,18 +10,20 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import teucer
+
+if TYPE_CHECKING:
+    from teucer import Device
+    from teucer.typing import ArrayLike
 
 _HERE = "teucer.compat._removed"
 # module -> {where the names are: the names}; `name=other` gives `other` as `name`.
 NAMES: dict[str, dict[str, str]] = {
     "jax": {
-        "jax.tree_util": "tree_flatten tree_leaves tree_map tree_structure tree_transpose "
-        "tree_unflatten treedef_is_leaf",
         "jax": "get_ty=typeof array_ref=new_ref ArrayRef=Ref",
         _HERE: "device_put_replicated device_put_sharded",
     },
@@ -112,12 +114,12 @@ def _warn(name: str, instead: str) -> None:
     )
 
 
-def device_put_replicated(x: Any, devices: Any) -> Any:
+def device_put_replicated(x: object, devices: Sequence[Device]) -> Any:
     """A tree of arrays with an axis of the devices in front, each of which holds the whole."""
     return device_put_sharded([x] * len(devices), devices)
 
 
-def device_put_sharded(shards: Any, devices: Any) -> Any:
+def device_put_sharded(shards: Sequence[object], devices: Sequence[Device]) -> Any:
     """A tree of arrays with an axis of the devices in front, of which each holds one shard."""
     if not devices or len(shards) != len(devices):
         raise ValueError(
@@ -130,7 +132,7 @@ def device_put_sharded(shards: Any, devices: Any) -> Any:
     )
 
 
-def to_dlpack(x: Any, **options: Any) -> Any:
+def to_dlpack(x: teucer.Array, **options: object) -> Any:
     """The capsule of an array."""
     return x.__dlpack__(**options)
 
@@ -145,12 +147,14 @@ def disable_x64() -> Any:
     return enable_x64(False)
 
 
-def pvary(x: Any, axis_name: Any) -> Any:
+def pvary(x: object, axis_name: str | tuple[str, ...]) -> Any:
     """x, which says that it varies along axes of a mesh."""
     return teucer.tree.map(lambda leaf: teucer.lax.pcast(leaf, axis_name, to="varying"), x)
 
 
-def sph_harm(m: Any, n: Any, theta: Any, phi: Any, n_max: int | None = None) -> Any:
+def sph_harm(
+    m: ArrayLike, n: ArrayLike, theta: ArrayLike, phi: ArrayLike, n_max: int | None = None
+) -> Any:
     """Spherical harmonics, with the azimuth before the polar angle."""
     special = importlib.import_module("teucer.scipy.special")
     return special.sph_harm_y(n, m, phi, theta, n_max=n_max)

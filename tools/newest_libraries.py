@@ -1,6 +1,6 @@
 """Libraries on JAX, on Teucer: whether they install and import, and give JAX's values.
 
-`tools/libraries.py [NAME ...]`, for all by default; `make libraries`.
+`tools/newest_libraries.py [NAME ...]`, for all by default; `make libraries`.
 
 Two environments in --folder get the newest releases: one with JAX, one with Teucer and the wheel of
 `teucer compat wheel`. In both every module of a library is imported (`libraries/walk.py`), and its
@@ -27,7 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "tools" / "libraries"
 PAGE = ROOT / "docs" / "libraries.md"
-BEGIN, END = "<!-- made by tools/libraries.py -->", "<!-- end of imports -->"
+BEGIN, END = "<!-- made by tools/newest_libraries.py -->", "<!-- end of imports -->"
 # The library: what pip is asked for, and the packages that are imported, where they differ.
 LIBRARIES = {
     "optax": "",
