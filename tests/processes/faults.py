@@ -18,6 +18,7 @@ FAST = {"TEUCER_HEARTBEAT_TIMEOUT": "5", "TEUCER_COLLECTIVE_TIMEOUT": "8"}
 
 FAULTS = {
     "raises": r"process {last} has failed: ValueError: bad data, at .*programs.py:\d+",
+    "raises late": r"ProcessFailure: process {last} has failed: ValueError: bad data",
     "compiles another": (
         r"process {last} and process 0 run different programs as their call number 1 "
         r".*\n(.*\n)*?.*programs.py:\d+"

@@ -51,6 +51,7 @@ def values():
     assert np.signbit(found["a"])
     same(found["b"][0], [0, 3])
     same(broadcast(np.arange(2) + i, is_source=i == n - 1), np.arange(2) + n - 1)
+    assert type(broadcast(3 + i)) is np.ndarray
     multihost_utils.assert_equal({"x": np.arange(3), "nan": np.nan})
     multihost_utils.sync_global_devices("values")
 
@@ -87,6 +88,19 @@ def values():
     same(step(jnp.float32(1)), 2 * np.sum(np.asarray(gather(y, tiled=True), np.float32) ** 2))
     with multihost_utils.live_devices(jax.devices()) as live:
         assert live == jax.devices()
+    keys = jax.jit(lambda: jax.random.split(jax.random.key(0), d), out_shardings=both)()
+    assert repr(keys) == (
+        f"Array(({d},), dtype=key<fry>) overlaying:\nArray(shape=({d}, 2), dtype=uint32)"
+    )
+    shown = []
+    parts = P(("process", "device"))
+    jax.shard_map(lambda v: shown.append(str(v)) or v, mesh=mesh, in_specs=parts, out_specs=parts)(
+        y
+    )
+    assert shown[0].count("On cpu:") == m  # the parts of this process
+    assert all(f"= ({i}, {k}):\n{np.arange(2) + 2 * k + 100 * i}" in shown[0] for k in range(m))
+    with jax.debug_nans(True):
+        same(jax.jit(lambda v: v + 1)(y).addressable_shards[0].data, np.arange(2) + 100 * i + 1)
     assert not multihost_utils.reached_preemption_sync_point(1)
     print("values are right")
 
@@ -99,10 +113,15 @@ def refusals():
         lambda: jax.distributed.initialize(),
         lambda: multihost_utils.sync_global_devices(str(jax.process_index())),
         lambda: jax.make_array_from_process_local_data(rows().sharding, np.ones(3), (4,)),
+        lambda: multihost_utils.process_allgather(
+            {"x": np.ones(2, ["int32", "float32"][jax.process_index()])}
+        ),
+        lambda: jax.jit(lambda x: jnp.log(x - 9))(rows()),
     ):
         try:
-            refused()
-        except (RuntimeError, ValueError, AssertionError) as err:
+            with jax.debug_nans(True):
+                refused()
+        except (RuntimeError, ValueError, AssertionError, FloatingPointError) as err:
             print(type(err).__name__, str(err).replace("\n", " "))
 
 
@@ -159,8 +178,15 @@ def fault(kind):
         os.kill(os.getpid(), signal.SIGSTOP)
     if me and kind == "raises":
         raise ValueError("bad data")
+    if kind == "raises late":  # of a program that C++ runs
+        double(x).block_until_ready()
+        if me:
+            raise ValueError("bad data")
+        double(x)
     if me and kind == "ends":
         return
+    if me and kind == "exits":
+        sys.exit(3)
     if me and kind == "compiles another":
         largest(x)
     if me and kind == "other shapes":

@@ -467,7 +467,9 @@ def __repr__(x: ArrayImpl) -> str:
     if x.is_deleted():
         return f"Array(shape={x.shape}, dtype={x.dtype.name}, deleted)"
     if type(x._carried) is KeyCarrier:
-        return f"Array({x.shape}, dtype={x.dtype.name}) overlaying:\n{x._key_data()}"
+        words = x._base_array
+        text = str(to_numpy(words)) if _is_legible(words) else repr(words)
+        return f"Array({x.shape}, dtype={x.dtype.name}) overlaying:\n{text}"
     name = f"dtype={x.dtype.name}" + (", weak_type=True" if x.aval.weak_type else "")
     if not _is_legible(x):
         where = f", sharding={x.sharding}" if x._sharding._sums() else ""

@@ -1,9 +1,9 @@
-"""Parts of host values: which processes may be given some."""
+"""Parts of values: those that this process holds, and which processes may be given some."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,3 +32,12 @@ def refuse_host_values(args: Sequence[Value], ins: Sequence[Sharding | None], na
                 f"a `jax.Array` which you can pass to jit. Got arg shape: {np.asarray(x).shape}, "
                 f"arg value: {x!s:.100}\n    function: {name}, in_shardings: {sharding}"
             )
+
+
+def held_values(x: ArrayImpl) -> np.ndarray[Any, Any]:
+    """The values of an array that this process holds: of one over several processes its parts, in
+    one dimension."""
+    if x.is_fully_addressable:
+        return np.asarray(x)
+    parts = [np.ravel(np.asarray(shard.data)) for shard in x.addressable_shards]
+    return np.concatenate([np.empty(0, x.dtype), *parts])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from teucer._arrays import finite
 from teucer._core import structure
 from teucer._core.calls import FlatCall
 from teucer._core.dialects import REFERENCES
@@ -83,7 +84,7 @@ class SizedCall(ProgramCall):
         known = {**dict(sizes), **dynamic.found_sizes(found, outs[n:])}
         found_arrays = dynamic.true_arrays(outs[:n], jaxpr.out_avals, known)
         try:
-            run.check_finite(found_arrays, name)
+            finite.check_finite(found_arrays, name)
         except FloatingPointError:
             # Operation by operation, to name the one; not where sizes are known only in the
             # program.

@@ -347,5 +347,5 @@ def _at_exit() -> None:
     except RuntimeError as err:
         print(f"teucer: process {state.process_id} ends: {err}", file=sys.stderr)
         sys.stderr.flush()
-        os._exit(1)
+        os._exit(state.exit_status or 1)
     _leave()

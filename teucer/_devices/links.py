@@ -36,6 +36,10 @@ class Said(NamedTuple):
     site: int
 
 
+class Unreachable(RuntimeError):
+    """Another process cannot be connected with."""
+
+
 class Links:
     """The links of a process with others.
 
@@ -150,7 +154,7 @@ class Links:
                 link.sendall(_HELLO.pack(bytes.fromhex(token), self._number))
                 break
         else:
-            raise RuntimeError(
+            raise Unreachable(
                 f"process {self._number} cannot reach process {other} at {', '.join(hosts)}, port "
                 f"{port}, to tell it which programs it calls.\n  Let processes connect with each "
                 "other, or set TEUCER_CHECK_PROGRAMS=0."
@@ -164,6 +168,8 @@ class Links:
             try:
                 link, _ = self._listener.accept()
             except BlockingIOError:
+                link = None
+            if link is None:
                 turn()
                 return
             link.settimeout(10)

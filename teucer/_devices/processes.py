@@ -44,6 +44,7 @@ class State:
     slice_index: int | None = None
     watch: Watch | None = None
     shutdown_timeout: int = 300
+    exit_status: int = 0  # that the program has chosen, as far as one knows
 
     def __init__(self) -> None:
         self.cpu_options: dict[

@@ -25,8 +25,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from teucer._base import config, source
-from teucer._devices.links import Links
-from teucer._devices.processes import ProcessFailure
+from teucer._devices.links import Links, Said, Unreachable
+from teucer._devices.processes import ProcessFailure, state
 from teucer._xla.client import XlaRuntimeError
 
 ROOT = "teucer"  # of the keys in the coordination service
@@ -168,16 +168,14 @@ class Watch:
     def _agree(self, call: Call, difference: Callable[[str], str]) -> None:
         """Raise ProcessFailure if the first process of the group makes another call."""
         own, group = bytes.fromhex(call.fingerprint), call.group
-        if self._number == group[0]:
-            self.links.say(
-                group,
-                own,
-                call.number,
-                (call.name, call.place),
-                lambda: f"{call.name}\n{call.line}",
-            )
-            return
-        said = self.links.hear(group, call.number, self._turn(call))
+        try:
+            said = self._exchanged(call, own)
+        except Unreachable:  # perhaps it has failed
+            if not self._concluded.wait(3 * self._period):
+                raise
+            self._raised = True
+            assert self.verdict is not None
+            raise self.verdict from None
         if said is not None and said.fingerprint != own:
             call.results = []
             name, line = self.links.describe(group, said).split("\n", 1)
@@ -187,6 +185,14 @@ class Watch:
                 ),
                 (self._number,),
             )
+
+    def _exchanged(self, call: Call, own: bytes) -> Said | None:
+        """Tell the other processes of a call, or hear what the first says of it."""
+        if self._number != call.group[0]:
+            return self.links.hear(call.group, call.number, self._turn(call))
+        site = (call.name, call.place)
+        self.links.say(call.group, own, call.number, site, lambda: f"{call.name}\n{call.line}")
+        return None
 
     def _turn(self, call: Call) -> Callable[[], None]:
         """What a process does now and then while it waits for the first one of a call's group."""
@@ -555,7 +561,7 @@ class Watch:
                 )
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(1)
+        os._exit(state.exit_status or 1)
 
 
 def _key(group: tuple[int, ...]) -> str:

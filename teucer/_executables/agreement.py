@@ -76,7 +76,7 @@ class Agreement:
             self.group, self.name, self.fingerprint, self.difference, self._limited
         )
 
-    def explain(self, call: Call, err: XlaRuntimeError) -> NoReturn:
+    def explain(self, call: Call, err: Exception) -> NoReturn:
         """Raise what the watch says of an error of the program."""
         call.results = []  # it has ended
         reason = processes.explained(err)

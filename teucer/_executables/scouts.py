@@ -86,7 +86,7 @@ class Scouted:
         begun.on = True
         try:
             results = run(*args, **kwargs)
-        except XlaRuntimeError as err:
+        except (XlaRuntimeError, ValueError) as err:  # as C++ raises what fails at once
             agreement.explain(call, err)
         finally:
             begun.on = False

@@ -11,7 +11,7 @@ import numpy as np
 
 from teucer._arrays import formats, transfer
 from teucer._arrays.arrays import ArrayImpl, check_live
-from teucer._base import config, dtypes
+from teucer._base import config
 from teucer._core.debug_info import DebugInfo
 from teucer._core.jaxpr import Jaxpr
 from teucer._core.stage import stage_flat
@@ -27,7 +27,7 @@ from teucer._xla.client import XlaRuntimeError
 from teucer._xla.dispatcher import FastPath
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, Aval, Value
+    from teucer._core.typing import Aval, Value
     from teucer._xla.pytree import PyTreeDef
 
 
@@ -62,7 +62,9 @@ def execute(program: Program, args: Sequence[Value], *, checked: bool = True) ->
         )
     except XlaRuntimeError as err:
         raise explained(err)  # noqa: B904  # it has its cause
-    if checked:
+    if checked and (config.debug_nans.value or config.debug_infs.value):
+        from teucer._arrays.finite import check_finite  # for who asks
+
         check_finite(outs, program.name)
     for i, aval in program.tangents_of_integers:
         outs[i] = np.zeros(aval.shape, float0)
@@ -87,25 +89,6 @@ def in_order(x: Any, order: tuple[int, ...] | None) -> Any:
     return execute(
         program_for(Job(_identity(aval), "device_put", placement, (False,), keep_unused=True)), [x]
     )[0]
-
-
-def check_finite(outs: Sequence[Array], name: str) -> None:
-    """Raise FloatingPointError for a NaN or infinity, as the options jax_debug_nans and
-    jax_debug_infs ask."""
-    if not (config.debug_nans.value or config.debug_infs.value):
-        return
-    for out in outs:
-        if not dtypes.issubdtype(out.dtype, np.inexact):
-            continue
-        value = np.asarray(out).astype(np.complex128 if out.dtype.kind == "c" else np.float64)
-        if config.debug_nans.value and np.isnan(value).any():
-            raise FloatingPointError(
-                f"invalid value (nan) encountered in {name}\n    result: {out.aval}"
-            )
-        if config.debug_infs.value and np.isinf(value).any():
-            raise FloatingPointError(
-                f"invalid value (inf) encountered in {name}\n    result: {out.aval}"
-            )
 
 
 def fast_path(

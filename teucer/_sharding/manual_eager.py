@@ -5,7 +5,7 @@ Operations run one after the other, on values that differ from device to device.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
@@ -90,11 +90,13 @@ class ShardMapTracer(Tracer):
 
     def __repr__(self) -> str:
         mesh, names = self._trace.devices.mesh, named_over(self.aval, *self._trace.devices)  # type: ignore[attr-defined]
-        values, lines = np.asarray(self.value), []
+        values, lines = dict(_rows_here(self.value)), []
         for place in np.ndindex(*mesh.axis_sizes):
             at = 0
             for name, i, size in zip(mesh.axis_names, place, mesh.axis_sizes, strict=True):
                 at = at * size + i if name in names else at
+            if at not in values:
+                continue
             device = mesh.devices[place] if hasattr(mesh, "flat_devices") else "a device"
             axes = ", ".join(map(str, mesh.axis_names)) + ","
             lines.append(
@@ -104,6 +106,15 @@ class ShardMapTracer(Tracer):
         return "\n".join(lines)
 
     __str__ = __repr__
+
+
+def _rows_here(value: Value) -> Iterator[tuple[int, Any]]:
+    """The rows of a stacked value that this process holds, and their numbers."""
+    if getattr(value, "is_fully_addressable", True):
+        yield from enumerate(np.asarray(value))
+        return
+    for shard in value.addressable_shards:  # type: ignore[union-attr]  # an array
+        yield from enumerate(np.asarray(shard.data), shard.index[0].start or 0)
 
 
 # What an operation is for all devices, by the operation and the types of its operands.

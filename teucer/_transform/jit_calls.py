@@ -84,9 +84,12 @@ def execute(
             err.add_note(provided.memory_note(jaxpr.jaxpr))
         raise
     except FloatingPointError:
-        if not any(
-            type(x) is ArrayImpl and x.is_deleted() for x in args
-        ):  # as donated ones are after the first run
+        # Donated ones are deleted after the first run; over several processes the second run
+        # would need them all.
+        if all(
+            type(x) is not ArrayImpl or (not x.is_deleted() and x.is_fully_addressable)
+            for x in args
+        ):
             provided.blame(jaxpr, args)
         raise
 

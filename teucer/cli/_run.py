@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from teucer._base import source
+from teucer._devices import processes
 from teucer.cli._errors import CommandError
 
 
@@ -42,6 +43,9 @@ def run(script: str, args: Sequence[str], at_end: Callable[[], None] = lambda: N
         variables = runpy.run_path(path, run_name="__main__")
         at_end()
         del variables
+    except SystemExit as err:
+        processes.state.exit_status = err.code if isinstance(err.code, int) else bool(err.code)
+        raise
     except Exception as err:
         at_end()
         sys.last_value = err  # as the interpreter does, for what runs at the end of the process

@@ -76,6 +76,9 @@ def _one_a_process() -> NamedSharding:
     )
 
 
+_TEXT = 64  # bytes
+
+
 def _everywhere(x: Array) -> np.ndarray[Any, Any]:
     """The values of an array over several processes, in each of them. What the user has set for
     programs of his own does not matter."""
@@ -83,13 +86,25 @@ def _everywhere(x: Array) -> np.ndarray[Any, Any]:
         return np.asarray(exchange.everywhere(x))
 
 
-def _rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _rows(x: np.ndarray[Any, Any], path: tuple[Any, ...] = ()) -> np.ndarray[Any, Any]:
     """The arrays of all processes, stacked. They travel as bytes, so that no dtype and no NaN is
-    changed."""
-    content = np.ascontiguousarray(x).reshape(1, -1).view(np.uint8)
+    changed, after a text that says what they are.
+
+    path: where in the user's tree the array is.
+    Raises ValueError, in every process, if the type is not the same in all.
+    """
+    text = f"{x.dtype}[{','.join(map(str, x.shape))}]".encode()
+    said = np.frombuffer(text[:_TEXT].ljust(_TEXT), np.uint8)
+    content = np.concatenate([said, np.ascontiguousarray(x).reshape(-1).view(np.uint8)])
     with config.transfer_guard("allow"):
-        rows = _everywhere(make_array_from_process_local_data(_one_a_process(), content))
-    return rows.view(x.dtype).reshape(len(rows), *x.shape)
+        rows = _everywhere(make_array_from_process_local_data(_one_a_process(), content[None]))
+    found = [bytes(row[:_TEXT]).decode(errors="replace").rstrip() for row in rows]
+    if len(set(found)) > 1:
+        lines = "".join(f"\n    process {i}: {text}" for i, text in enumerate(found))
+        raise ValueError(
+            f"The values of in_tree{pytrees.keystr(path)} have different types.{lines}"
+        )
+    return rows[:, _TEXT:].copy().view(x.dtype).reshape(len(rows), *x.shape)
 
 
 @tracebacks.api_boundary
@@ -101,13 +116,14 @@ def process_allgather(in_tree: PyTreeDef, tiled: bool = False) -> Any:
     tiled: whether the values are joined along their first axis, rather than along a new one.
     Returns a tree of NumPy arrays: T[processes, *shape], or joined T[processes * shape[0], ...]; of
     arrays over several processes the whole.
-    Raises ValueError for an array over several processes without `tiled`.
+    Raises ValueError for an array over several processes without `tiled`, and where processes give
+    values of different dtypes.
 
     >>> process_allgather(np.arange(3))
     array([[0, 1, 2]])
     """
 
-    def gather(x: Array) -> np.ndarray[Any, Any]:
+    def gather(path: tuple[Any, ...], x: Array) -> np.ndarray[Any, Any]:
         if isinstance(x, ArrayImpl) and not x.is_fully_addressable:
             if not tiled:
                 raise ValueError(
@@ -118,10 +134,10 @@ def process_allgather(in_tree: PyTreeDef, tiled: bool = False) -> Any:
         value = np.asarray(x)
         if backends.process_count() == 1:
             return value if tiled else value[None]
-        rows = _rows(value)
+        rows = _rows(value, path)
         return rows.reshape(-1, *value.shape[1:]) if tiled and value.ndim else rows
 
-    return pytrees.tree_map(gather, in_tree)
+    return pytrees.tree_map_with_path(gather, in_tree)
 
 
 @tracebacks.api_boundary
@@ -131,7 +147,7 @@ def broadcast_one_to_all(in_tree: PyTreeDef, is_source: bool | None = None) -> A
     in_tree: a pytree of arrays or numbers, of the same shapes and dtypes in every process.
     is_source: whether this process is the one; by default that is process 0.
     Returns a tree of NumPy arrays.
-    Raises ValueError unless exactly one process is the source.
+    Raises ValueError unless exactly one process is the source, and for different dtypes.
 
     >>> broadcast_one_to_all({"seed": 3})
     {'seed': array(3)}
@@ -145,7 +161,9 @@ def broadcast_one_to_all(in_tree: PyTreeDef, is_source: bool | None = None) -> A
             "broadcast_one_to_all: exactly one process is the source of the values.\n"
             f"    is_source is True in processes {sources.tolist()}."
         )
-    return pytrees.tree_map(lambda x: _rows(np.asarray(x))[sources[0]], in_tree)
+    return pytrees.tree_map_with_path(
+        lambda path, x: _rows(np.asarray(x), path)[sources[0], ...], in_tree
+    )
 
 
 @tracebacks.api_boundary
