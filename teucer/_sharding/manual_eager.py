@@ -113,7 +113,7 @@ def _rows_here(value: Value) -> Iterator[tuple[int, Any]]:
     if getattr(value, "is_fully_addressable", True):
         yield from enumerate(np.asarray(value))
         return
-    for shard in value.addressable_shards:  # type: ignore[union-attr]  # an array
+    for shard in value.addressable_shards:  # type: ignore[attr-defined]  # an array
         yield from enumerate(np.asarray(shard.data), shard.index[0].start or 0)
 
 
