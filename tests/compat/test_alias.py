@@ -202,6 +202,13 @@ def test_private_comparisons_and_shardings():
             (threefry2x32.threefry_fold_in(words, np.uint32(5)), jax.random.fold_in(key, 5)),
         ]:
             assert (new == jax.random.key_data(keys)).all()
+        from jax._src.random.core import _check_prng_key  # kauldron
+        old = jax.random.PRNGKey(3)
+        assert [_check_prng_key("f", x)[1] for x in (key, old)] == [False, True]
+        keys, is_words = _check_prng_key("f", jax.random.split(old), allow_batched=True)
+        assert keys.shape == (2,) and is_words
+        with pytest.raises(ValueError, match="f accepts a single key"):
+            _check_prng_key("f", jax.random.split(key))
         assert canonicalize_sharding(None, "f") is None
         with pytest.raises(ValueError, match="f: a PartitionSpec needs a mesh in force"):
             canonicalize_sharding(PartitionSpec("x"), "f")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, final
 
 from teucer._base import memo
 from teucer._core.provided import provided
+from teucer._devices.specs import UnreducedKind, check_kind
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
@@ -35,7 +36,10 @@ class ManualAxisType:
         varying: Iterable[object] = frozenset(),
         unreduced: Iterable[object] = frozenset(),
         reduced: Iterable[object] = frozenset(),
+        unreduced_kind: UnreducedKind | None = None,
     ) -> ManualAxisType:
+        if unreduced_kind is not None:
+            check_kind(unreduced, unreduced_kind)
         key = (frozenset(varying), frozenset(unreduced), frozenset(reduced))
         found = cls._made.get(key)
         if found is None:
@@ -55,6 +59,11 @@ class ManualAxisType:
                 object.__setattr__(found, name, axes)
             found = cls._made.keep(key, found)
         return found
+
+    @property
+    def unreduced_kind(self) -> UnreducedKind | None:
+        """How values are combined over the `unreduced` axes: by their sum; None without such."""
+        return UnreducedKind.sum if self.unreduced else None
 
     def said(self, sharding: object, ndim: int) -> tuple[frozenset[Any], Any]:
         """What the fields of a type say, of which this is said besides its sharding: over which
@@ -79,7 +88,7 @@ class ManualAxisType:
         """The manual axes of a mesh over which the value is the same."""
         return frozenset(mesh.manual_axes) - self.vur
 
-    def update(self, **kwargs: Iterable[object]) -> ManualAxisType:
+    def update(self, **kwargs: Any) -> ManualAxisType:
         """With some of the sets changed."""
         return ManualAxisType(
             **{

@@ -31,6 +31,11 @@ def initialize(
     coordinator_bind_address: str | None = None,
     slice_index: int | None = None,
     partition_index: int | None = None,
+    mtls_cert_file: str | None = None,
+    mtls_key_file: str | None = None,
+    mtls_ca_file: str | None = None,
+    mtls_peer_uri_prefix: str | None = None,
+    verify_secure_credentials: bool | None = None,
 ) -> None:
     """Connect this process with the others that run the same program; call it before any array is
     made.
@@ -50,9 +55,12 @@ def initialize(
     coordinator_bind_address: where the service listens, by default on all interfaces.
     partition_index (once slice_index): the group of closely connected devices that this process
     belongs to.
+    mtls_cert_file, mtls_key_file, mtls_ca_file, mtls_peer_uri_prefix, verify_secure_credentials:
+    refused, since connections are not encrypted.
 
     Raises RuntimeError if it was called before, or too late; ValueError if an argument is missing;
-    TimeoutError if the others do not come.
+    TimeoutError if the others do not come; NotImplementedError if the connections are to be
+    encrypted.
 
     As the first thing that a program does:
 
@@ -60,6 +68,13 @@ def initialize(
     >>> is_initialized()
     False
     """
+    _refuse_encryption(
+        mtls_cert_file=mtls_cert_file,
+        mtls_key_file=mtls_key_file,
+        mtls_ca_file=mtls_ca_file,
+        mtls_peer_uri_prefix=mtls_peer_uri_prefix,
+        verify_secure_credentials=verify_secure_credentials or None,
+    )
     if state.client is not None:
         raise RuntimeError("distributed.initialize should only be called once.")
     if config.EarlyOption.too_late():
@@ -97,6 +112,16 @@ def initialize(
     state.partition_index = state.slice_index = (
         slice_index if partition_index is None else partition_index
     )
+
+
+def _refuse_encryption(**asked: object) -> None:
+    given = ", ".join(name for name, value in asked.items() if value is not None)
+    if given:
+        raise NotImplementedError(
+            f"jax.distributed.initialize: connections between processes are not encrypted, so "
+            f"{given} would have no effect.\n  Connect through a private network or a tunnel, and "
+            "leave these arguments out."
+        )
 
 
 def _checked(

@@ -74,7 +74,7 @@ class PartitionSpec:
         unreduced_kind: UnreducedKind | None = None,
     ) -> PartitionSpec:
         if unreduced_kind is not None:
-            _check_kind(unreduced, unreduced_kind)
+            check_kind(unreduced, unreduced_kind)
         self = object.__new__(cls)
         self.partitions = tuple(map(_canonical_entry, partitions))
         if unreduced or reduced:
@@ -233,7 +233,12 @@ def entry_names(entry: object) -> tuple[Any, ...]:
     return entry if isinstance(entry, tuple) else (entry,)
 
 
-def _check_kind(unreduced: Iterable[object], kind: UnreducedKind) -> None:
+def check_kind(unreduced: Iterable[object], kind: UnreducedKind) -> None:
+    if not isinstance(kind, UnreducedKind):
+        raise TypeError(
+            "Expected unreduced_kind to be of type `jax.sharding.UnreducedKind` but got "
+            f"{type(kind)}"
+        )
     if not unreduced:
         raise ValueError(
             "`unreduced_kind` should be `None` when `unreduced` is an empty set. Got "
@@ -241,7 +246,7 @@ def _check_kind(unreduced: Iterable[object], kind: UnreducedKind) -> None:
         )
     if kind is not UnreducedKind.sum:
         raise NotImplementedError(
-            f"PartitionSpec: arrays that are still to be combined by {kind.name} are not supported."
+            f"unreduced_kind: arrays still to be combined by {kind.name} are not supported."
             "\n  Take the reduction over the mesh axis first (lax.pmax, lax.pmin)."
         )
 

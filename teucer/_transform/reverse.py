@@ -256,10 +256,8 @@ def _differentiated(
         aval = typeof(value).cotangent_aval()
         # A host scalar spares a transfer; where it comes out as the gradient itself it is made an
         # array.
-        on_host = (
-            not (aval.weak_type or aval.vma) and dtypes.canonicalize_dtype(aval.dtype) == aval.dtype
-        )
-        one = np.array(1, aval.dtype) if on_host else array_ops.ones(aval)
+        odd = aval.weak_type or aval.vma or dtypes.canonicalize_dtype(aval.dtype) != aval.dtype
+        one = array_ops.ones(aval) if odd else np.array(1, aval.dtype)
         cts = [
             _as_array(c, aval) if c is one else array_ops.instantiate(c)
             for c in pullback.pull_flat([one])

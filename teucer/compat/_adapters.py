@@ -20,6 +20,7 @@ from teucer._core.trace import EVAL, current_trace
 from teucer._experimental.checks import CheckifyError as JaxException
 from teucer._jax.primitive import LibraryPrimitive
 from teucer._xla.pytree import is_node
+from teucer.random._keys import as_keys, one_key
 
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, Aval, Value
@@ -39,6 +40,7 @@ __all__ = [
     "TypedFloat",
     "TypedInt",
     "TypedNdArray",
+    "_check_prng_key",
     "_jax_types",
     "_profile_state",
     "canonicalize_sharding",
@@ -66,6 +68,13 @@ __all__ = [
     "unzip2",
     "unzip3",
 ]
+
+
+def _check_prng_key(name: str, key: Any, *, allow_batched: bool = False) -> tuple[Any, bool]:
+    """Typed keys of a function's argument, and whether it was words; one key, unless several are
+    allowed."""
+    return as_keys(key) if allow_batched else one_key(name, key)
+
 
 Out = TypeVar("Out")
 T, U, V = TypeVar("T"), TypeVar("U"), TypeVar("V")

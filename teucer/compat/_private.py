@@ -241,8 +241,14 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         "tinygp",
         {_ADAPTERS: "check_close", "teucer.test_util": "check_grads check_jvp check_vjp"},
     ),
-    "random": ("netket", {"teucer.random": "*"}),
-    "random.core": ("levanter", {"teucer.random": "*"}),
+    "random": (
+        "netket, kauldron",
+        {"teucer.random": "*", _ADAPTERS: "_check_prng_key"},
+    ),
+    "random.core": (
+        "levanter, kauldron",
+        {"teucer.random": "*", _ADAPTERS: "_check_prng_key"},
+    ),
     "random.prng": ("pickles", {_PICKLES: "KeyTy PRNGImpl PRNGKeyArray"}),
     "random.rbg": (
         "pickles",

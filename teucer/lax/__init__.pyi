@@ -1,4 +1,5 @@
 # Made by tools/stubs.py from the tables of this module.
+from teucer._derived.moves import device_put_p as device_put_p
 from teucer.lax import linalg as linalg
 from teucer.lax._arithmetic import RoundingMethod as RoundingMethod
 from teucer.lax._arithmetic import abs as abs

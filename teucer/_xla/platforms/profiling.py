@@ -13,6 +13,7 @@ ProfileLine: TypeAlias = _profile_data.ProfileLine
 ProfilePlane: TypeAlias = _profile_data.ProfilePlane
 ProfileOptions: TypeAlias = _profiler.ProfileOptions
 TraceMe = _profiler.TraceMe
+profiled_instructions: Any = _profiler.get_profiled_instructions_proto
 
 
 def session(options: Any = None) -> Any:
@@ -55,12 +56,8 @@ def _iterators() -> tuple[Any, ...]:
         first = next(planes)
         lines = iter(first.lines)
         events = iter(next(lines).events)
-        return tuple(
-            [
-                type(found)
-                for found in (planes, lines, events, iter(first.stats), iter(next(events).stats))
-            ]
-        )
+        found = (planes, lines, events, iter(first.stats), iter(next(events).stats))
+        return tuple([type(x) for x in found])
 
 
 _ITERATORS = _iterators()

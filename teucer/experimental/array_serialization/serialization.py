@@ -17,6 +17,7 @@ from teucer._serialization.agreement import BarrierTimeoutError, Save
 from teucer._serialization.specs import is_remote_storage
 from teucer.experimental.array_serialization import tensorstore_impl
 from teucer.experimental.array_serialization.tensorstore_impl import (
+    _LimitInFlightBytes,  # noqa: F401  # for AXLearn
     async_deserialize,
     async_serialize,
     run_deserialization,

@@ -376,6 +376,9 @@ class Limiter:
             self._changed.notify_all()
 
 
+_LimitInFlightBytes = Limiter  # as AXLearn names it
+
+
 def run_async(work: Callable[[], Awaitable[Any]]) -> Any:
     """What a coroutine returns, also within another event loop, such as a notebook's."""
 

@@ -150,9 +150,10 @@ erfc_p, erfc = unary(
     "erfc",
     FLOAT,
     traced(erfc_of),
-    lambda t, y, x: times(-2 / math.sqrt(math.pi), mul(t, gauss_p.call(x)[0])),
+    lambda t, y, x, **_: times(-2 / math.sqrt(math.pi), mul(t, gauss_p.call(x)[0])),
     Checked(-9, 9, 5, "mpmath.erfc"),
     "Complement 1 - erf(x) of the error function, accurate where that is small.",
+    accuracy=True,
     cost=FUNCTION,
 )
 

@@ -35,6 +35,8 @@ __all__ = [
 ]
 __dir__ = listing(__name__, __all__)
 
+# A function of the places of queries and keys; AXLearn names it.
+MaskFunctionType = Callable[..., Array]
 DEFAULT_MASK_VALUE = -0.7 * float(np.finfo(np.float32).max)
 """The logit of keys that a query does not see."""
 

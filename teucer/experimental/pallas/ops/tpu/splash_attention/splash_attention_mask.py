@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,6 +111,21 @@ class _Ruled(Mask):
 
     def __hash__(self) -> int:
         return hash((type(self), self._shape, self._facts))
+
+
+class _ComputableMask(_Ruled):
+    """A mask by a function of the places of queries and keys, for subclasses of libraries
+    (AXLearn)."""
+
+    def __init__(
+        self, shape: tuple[int, int], mask_function: Callable[..., Any], shard_count: int = 1
+    ) -> None:
+        super().__init__(shape, (mask_function,))
+        self.mask_function = mask_function
+        self.q_sequence = np.arange(shape[0], dtype=np.int32)
+
+    def sees(self, rows: _Places, columns: _Places) -> Any:
+        return self.mask_function(rows, columns)
 
 
 class CausalMask(_Ruled):

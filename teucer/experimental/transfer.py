@@ -1,0 +1,15 @@
+"""Arrays sent from one program to another. This is not built."""
+
+from teucer._base.lazy import listing
+from teucer._experimental.unbuilt import unbuilt
+
+__all__ = ["TransferConnection", "TransferServer", "make_error_array", "start_transfer_server"]
+__dir__ = listing(__name__, __all__)
+
+_REASON = (
+    "arrays are not sent between programs that are not of one job.\n  Processes of one job share "
+    "arrays: jax.distributed.initialize."
+)
+TransferConnection, TransferServer, make_error_array, start_transfer_server = (
+    unbuilt(f"jax.experimental.transfer.{name}", _REASON) for name in __all__
+)
