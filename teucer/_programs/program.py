@@ -76,7 +76,7 @@ class Program:
         "steps",
         "agreement",
         "divided",
-        "has_run",
+        "keeps_stack",
     )
 
     def __init__(
@@ -88,7 +88,9 @@ class Program:
         steps: Steps | None = None,
         agreement: Agreement | None = None,
     ) -> None:
-        self.steps, self.agreement, self.has_run = steps, agreement, False
+        self.steps, self.agreement = steps, agreement
+        # Profiles of memory show where large results were made; one stack a program is kept.
+        self.keeps_stack = any(aval.size > 1 << 14 for aval in out_avals)
         self._executable, self.kept, self.name, self.has_effects = (
             executable,
             lowering.kept,
@@ -183,8 +185,8 @@ class Program:
     def start(self, args: Sequence[Value]) -> list[Any]:
         """The results of its executable. Who waits for effects (`jax.effects_barrier`) waits for
         those of this run."""
-        is_first, self.has_run = not self.has_run, True
-        run = self.executable, args, self.handlers, is_first
+        run = self.executable, args, self.handlers, self.keeps_stack
+        self.keeps_stack = False
         if not self.has_effects and not self.callbacks:
             outs: list[Any] = xla_arrays.execute(*run)
             return outs
