@@ -86,7 +86,7 @@ def _everywhere(x: Array) -> np.ndarray[Any, Any]:
         return np.asarray(exchange.everywhere(x))
 
 
-def _rows(x: np.ndarray[Any, Any], path: tuple[Any, ...] = ()) -> np.ndarray[Any, Any]:
+def _rows(x: np.ndarray[Any, Any], path: tuple[object, ...] = ()) -> np.ndarray[Any, Any]:
     """The arrays of all processes, stacked. They travel as bytes, so that no dtype and no NaN is
     changed, after a text that says what they are.
 
@@ -123,7 +123,7 @@ def process_allgather(in_tree: PyTreeDef, tiled: bool = False) -> Any:
     array([[0, 1, 2]])
     """
 
-    def gather(path: tuple[Any, ...], x: Array) -> np.ndarray[Any, Any]:
+    def gather(path: tuple[object, ...], x: Array) -> np.ndarray[Any, Any]:
         if isinstance(x, ArrayImpl) and not x.is_fully_addressable:
             if not tiled:
                 raise ValueError(
