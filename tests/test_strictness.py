@@ -5,6 +5,8 @@ Promotion of dtypes and ranks refused, jaxprs checked, NaNs and leaks looked for
 (tests/strict_calls.py); FUNCTIONS are more, of operands of one dtype in several ranks.
 """
 
+import gc
+
 import numpy as np
 import pytest
 from optable.compare import assert_close
@@ -93,6 +95,15 @@ def check(run, setting, name=""):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_operands_of_one_dtype(name, setting):
     check(FUNCTIONS[name], setting, name)
+
+
+@pytest.fixture(autouse=True)
+def only_new_objects():
+    """The search for leaks goes through all objects: not through those of earlier tests."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def test_functions_without_jit():
