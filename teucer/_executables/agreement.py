@@ -113,11 +113,11 @@ def _place_of(fingerprint: str) -> str:
 
 def agreement_of(devices: Sequence[Any], name: str, text: str, executable: Any) -> Agreement | None:
     """What the processes that devices belong to know a program by; None for one process, and for a
-    program in which they do not communicate: each may run that alone."""
+    program in which they do not communicate, or this one has no part: each may run that alone."""
     if processes.state.client is None:
         return None
     group = tuple(sorted({d.process_index for d in devices}))
-    if len(group) < 2:
+    if len(group) < 2 or processes.state.process_id not in group:
         return None
     modules = executable.whole().hlo_modules()
     if modules and not any(_COMMUNICATES.search(module.to_string()) for module in modules):
