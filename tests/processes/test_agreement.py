@@ -101,6 +101,7 @@ def test_a_process_alone():
 def test_one_process_has_nothing_to_agree_on(three):
     assert three.compile(0, group=(0,)) is three.compile(1, group=(1, 1)) is None
     assert three.compile(0, group=()) is None and not three.service.programs()
+    assert three.compile(2, group=(0, 1)) is None  # it has no part
     three.patch.setattr(processes.state, "client", None)
     assert agreement.agreement_of([SimpleNamespace(process_index=0)], "f", TEXT, None) is None
 
