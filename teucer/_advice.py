@@ -32,7 +32,7 @@ _NAMES = {
     "erf": "It is jax.scipy.special.erf, or jax.lax.erf.",
     "matrix": "NumPy advises against matrices: use jnp.array and the operator @.",
 }
-_ON_SOFT = {"soft_max": "softmax"}
+_SPELLED = {"soft_max": "softmax"}
 _PLUGINS = {
     "gpu": "cuda13",
     "cuda": "cuda13",
@@ -43,7 +43,7 @@ _PLUGINS = {
 def on_name(name: str) -> str:
     """What to use for a name that `jax.numpy` lacks; nothing if nobody knows."""
     text = _NAMES.get(name)
-    return f"\n  {text.format(name=_ON_SOFT.get(name, name))}" if text else ""
+    return f"\n  {text.format(name=_SPELLED.get(name, name))}" if text else ""
 
 
 def on_value(x: object, path: str = "") -> str:

@@ -78,6 +78,7 @@ def dispatcher(
         try:
             if around is None:
                 outs, fast = cache_miss(*args, **kwargs)
+                # The call itself may have set `around`: its program is one of several processes.
                 return outs, fast if around is None else None
             if not inner:
                 inner.append(around(made, cache_miss))
