@@ -48,6 +48,8 @@ Axes: TypeAlias = Sequence[int]
 
 # An array of NumPy, of any shape and dtype.
 HostArray: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+# An array of either kind: what a function takes that asks for its members.
+AnyArray: TypeAlias = "Array | HostArray"
 # What an argument of a numerical function may be.
 ArrayLike: TypeAlias = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
 

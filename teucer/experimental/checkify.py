@@ -12,7 +12,8 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -93,7 +94,8 @@ all_checks = automatic_checks | user_checks
 init_error = Error(PASSED, ())
 
 
-class Checked(NamedTuple):
+@dataclass(frozen=True)
+class Checked:
     """A jaxpr whose first results are the leaves of its State, and its sites."""
 
     jaxpr: ClosedJaxpr
@@ -241,7 +243,7 @@ class _Checks:
             if any(program.sites for program in inner) or any(
                 program.effects >= EFFECTS for program in programs
             ):
-                return rule(self, eqn, view, inner)  # type: ignore[no-any-return]
+                return rule(self, eqn, view, inner)
         outs: Sequence[Any] = primitive.call(*args, **params)
         self.place = eqn.place
         if DivisionByZeroError in self.wanted and primitive in _DIVISIONS:
@@ -333,7 +335,8 @@ class _Checks:
     def mapped(self, eqn: Eqn, of: structure.Mapped, inner: Sequence[Checked]) -> Any:
         """Each device has a State; they come out side by side. The first place where one failed
         counts."""
-        params, program, n = eqn.params, inner[0], inner[0].state.num_leaves
+        program, n = inner[0], inner[0].state.num_leaves
+        params: Any = eqn.params
         names = tuple(name for name in of.mesh.axis_names if name in params["newly_manual_axes"])
 
         def laid(x: Any) -> Any:

@@ -95,8 +95,8 @@ def jet(
     f = FlatFunction(fun, pytrees.tree_structure(primals), "jet", False)
     outs, out_terms = _jet_flat(f, order, list(primals), given)
     results = []
-    for y, terms in zip(outs, out_terms, strict=True):
-        terms = [_zero(y)] * order if terms is None else terms
+    for y, known_terms in zip(outs, out_terms, strict=True):
+        terms = [_zero(y)] * order if known_terms is None else known_terms
         derivatives = [
             t if scale == 1 else lax.mul(t, _like(t, scale))
             for t, scale in zip(terms, scales, strict=True)

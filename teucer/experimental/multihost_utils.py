@@ -79,7 +79,7 @@ def _one_a_process() -> NamedSharding:
 _TEXT = 64  # bytes
 
 
-def _everywhere(x: Array) -> np.ndarray[Any, Any]:
+def _everywhere(x: ArrayImpl) -> np.ndarray[Any, Any]:
     """The values of an array over several processes, in each of them. What the user has set for
     programs of his own does not matter."""
     with config.transfer_guard("allow"):
@@ -182,12 +182,13 @@ def assert_equal(in_tree: PyTree, fail_message: str = "") -> None:
         np.array_equal(x, y, equal_nan=x.dtype.kind in "fc")
         for x, y in zip(own, pytrees.tree_leaves(expected), strict=True)
     )
-    differ = [] if backends.process_count() == 1 else np.flatnonzero(~_rows(np.array(equal)))
-    if len(differ):
+    several = backends.process_count() > 1
+    differ = np.flatnonzero(~_rows(np.array(equal))).tolist() if several else []
+    if differ:
         raise AssertionError(
             f"{fail_message}. Expected: {expected}; got: {in_tree}.\n"
             f"  Those are the values of process 0 and process {backends.process_index()}. "
-            f"Processes with others than process 0: {list(map(int, differ))}."
+            f"Processes with others than process 0: {differ}."
         )
 
 

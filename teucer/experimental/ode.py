@@ -19,7 +19,7 @@ from teucer._trees import pytrees
 from teucer.flatten_util import ravel_pytree
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, ArrayLike, Value
+    from teucer._core.typing import Array, ArrayLike, HostArray, Value
 
 __all__ = [
     "abs2",
@@ -298,12 +298,12 @@ def fit_4th_order_polynomial(
 
 def initial_step_size(
     fun: Callable[[Any, Any], Any],
-    t0: object,
-    y0: Any,
+    t0: ArrayLike,
+    y0: Array | HostArray,
     order: int,
     rtol: float,
     atol: float,
-    f0: object,
+    f0: ArrayLike,
 ) -> Any:
     """The length of a first step.
 

@@ -76,7 +76,7 @@ class StatefulPRNG:
     def uniform(
         self,
         low: ArrayLike = 0,
-        high: object = 1,
+        high: ArrayLike = 1,
         size: int | Sequence[int] | None = None,
         *,
         dtype: DTypeLike = float,
@@ -91,7 +91,7 @@ class StatefulPRNG:
     def normal(
         self,
         loc: ArrayLike = 0,
-        scale: object = 1,
+        scale: ArrayLike = 1,
         size: int | Sequence[int] | None = None,
         *,
         dtype: DTypeLike = float,

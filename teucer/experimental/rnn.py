@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from teucer import lax, random
 from teucer import numpy as jnp
 from teucer._base.lazy import listing
-from teucer._core.typing import Array
+from teucer._core.typing import Array, HostArray
 from teucer.lax import PrecisionLike
 
 if TYPE_CHECKING:
-    from teucer._core.typing import ArrayLike
+    from teucer._core.typing import AnyArray
 
 __all__ = [
     "get_num_params_in_lstm",
@@ -32,8 +33,9 @@ __all__ = [
 ]
 __dir__ = listing(__name__, __all__)
 
-Parts: TypeAlias = dict[int, Array]
-AllParts: TypeAlias = tuple[Parts, Parts, Parts, Parts]
+Weights = TypeVar("Weights", Array, HostArray)
+Parts: TypeAlias = dict[int, Weights]
+AllParts: TypeAlias = tuple[Parts[Weights], Parts[Weights], Parts[Weights], Parts[Weights]]
 
 
 def _shapes(
@@ -78,8 +80,8 @@ def init_lstm_weight(
 
 
 def unpack_lstm_weights(
-    weights: ArrayLike, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
-) -> AllParts:
+    weights: Weights, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
+) -> AllParts[Weights]:
     """W_ih, W_hh, b_ih and b_hh: a dict each, from the number of layer and direction to an array.
 
     Layer l has number l; where there are two directions, 2 l and, backwards, 2 l + 1.
@@ -98,14 +100,14 @@ def unpack_lstm_weights(
             f"unpack_lstm_weights: weights must have shape ({sum(sizes)},), got "
             f"{jnp.shape(weights)}.\n  get_num_params_in_lstm gives the length."
         )
-    parts: AllParts = ({}, {}, {}, {})
+    parts: AllParts[Weights] = ({}, {}, {}, {})
     for (k, i), end, size in zip(order, itertools.accumulate(sizes), sizes, strict=True):
         parts[k][i] = weights[end - size : end].reshape(kinds[k][i])
     return parts
 
 
 def swap_lstm_gates(
-    weights: ArrayLike, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
+    weights: Weights, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> Array:
     """The weights with the rows of cell and output gates exchanged, as MIOpen wants them.
 
@@ -114,7 +116,7 @@ def swap_lstm_gates(
     Array([ 0,  1,  3,  2,  4,  5,  7,  6,  8,  9, 11, 10, 12, 13, 15, 14], dtype=int32)
     """
 
-    def swapped(x: Array) -> Array:
+    def swapped(x: Weights) -> Array:
         i, f, g, o = jnp.split(x, 4)
         return jnp.concatenate([i, f, o, g])
 
@@ -130,11 +132,11 @@ def swap_lstm_gates(
 
 
 def lstm(
-    x: ArrayLike,
-    h_0: ArrayLike,
-    c_0: ArrayLike,
-    weights: ArrayLike,
-    seq_lengths: ArrayLike,
+    x: AnyArray,
+    h_0: AnyArray,
+    c_0: AnyArray,
+    weights: Weights,
+    seq_lengths: AnyArray,
     input_size: int,
     hidden_size: int,
     num_layers: int,
@@ -161,18 +163,20 @@ def lstm(
     """
     parts = unpack_lstm_weights(weights, input_size, hidden_size, num_layers, bidirectional)
     _check_dropout("lstm", dropout)
-    return _run(x, (h_0, c_0), parts, seq_lengths, num_layers, bidirectional, precision)
+    return _run(
+        jnp.asarray(x), (h_0, c_0), parts, seq_lengths, num_layers, bidirectional, precision
+    )
 
 
 def lstm_ref(
-    x: ArrayLike,
-    h_0: ArrayLike,
-    c_0: ArrayLike,
-    W_ih: Parts,
-    W_hh: Parts,
-    b_ih: Parts,
-    b_hh: Parts,
-    seq_lengths: ArrayLike,
+    x: AnyArray,
+    h_0: AnyArray,
+    c_0: AnyArray,
+    W_ih: Parts[Weights],
+    W_hh: Parts[Weights],
+    b_ih: Parts[Weights],
+    b_hh: Parts[Weights],
+    seq_lengths: AnyArray,
     input_size: int,
     hidden_size: int,
     num_layers: int,
@@ -182,7 +186,7 @@ def lstm_ref(
     """As `lstm`, with the weights that `unpack_lstm_weights` gives."""
     _check_dropout("lstm_ref", dropout)
     parts = (W_ih, W_hh, b_ih, b_hh)
-    return _run(x, (h_0, c_0), parts, seq_lengths, num_layers, bidirectional, None)
+    return _run(jnp.asarray(x), (h_0, c_0), parts, seq_lengths, num_layers, bidirectional, None)
 
 
 def _check_dropout(name: str, dropout: float) -> None:
@@ -195,9 +199,9 @@ def _check_dropout(name: str, dropout: float) -> None:
 
 def _run(
     x: Array,
-    state: tuple[Array, Array],
-    parts: AllParts,
-    lengths: Array,
+    state: tuple[AnyArray, AnyArray],
+    parts: AllParts[Weights],
+    lengths: AnyArray,
     num_layers: int,
     bidirectional: bool,
     precision: PrecisionLike,
@@ -213,7 +217,7 @@ def _run(
         for i in range(directions * layer, directions * (layer + 1)):
             reverse = i % directions == 1
             inputs = jnp.take_along_axis(x, backwards, 1) if reverse else x
-            start = state[0][i], state[1][i]
+            start = jnp.asarray(state[0][i]), jnp.asarray(state[1][i])
             y, h, c = _layer(inputs, start, [part[i] for part in parts], within, precision)
             outs.append(jnp.take_along_axis(y, backwards, 1) if reverse else y)
             last_h.append(h)
@@ -225,7 +229,7 @@ def _run(
 def _layer(
     x: Array,
     start: tuple[Array, Array],
-    parts: list[Array],
+    parts: Sequence[AnyArray],
     within: Array,
     precision: PrecisionLike,
 ) -> tuple[Array, Array, Array]:

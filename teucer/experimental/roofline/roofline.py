@@ -146,7 +146,7 @@ def roofline_and_grad(
     return counted
 
 
-def _struct(x: Array) -> Any:
+def _struct(x: Any) -> Any:
     """An argument, so that no value is in the program."""
     return (
         x
@@ -217,7 +217,7 @@ class _Count(NamedTuple):
 def _sizes(jaxpr: Jaxpr) -> Callable[[Var], int]:
     """Bytes of the variables of a program on one device: of what `shard_map` takes and gives, those
     of its part."""
-    parts = {}
+    parts: dict[Var, int] = {}
     for eqn in jaxpr.eqns:
         view = structure.of(eqn)
         if isinstance(view, structure.Mapped):

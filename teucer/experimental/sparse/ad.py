@@ -200,7 +200,7 @@ def jacfwd(
     """
     if sparse:
         return sparse_jacobian(fun, argnums, has_aux, True, **kwargs)
-    return _jacobian(jacobians.jacfwd, fun, argnums, has_aux, kwargs)  # type: ignore[no-any-return]
+    return _jacobian(jacobians.jacfwd, fun, argnums, has_aux, kwargs)
 
 
 def jacrev(
@@ -225,7 +225,7 @@ def jacrev(
     """
     if sparse:
         return sparse_jacobian(fun, argnums, has_aux, False, **kwargs)
-    return _jacobian(jacobians.jacrev, fun, argnums, has_aux, kwargs)  # type: ignore[no-any-return]
+    return _jacobian(jacobians.jacrev, fun, argnums, has_aux, kwargs)
 
 
 jacobian = jacrev

@@ -76,7 +76,7 @@ class BlockSizes:
     @classmethod
     def get_default(cls) -> BlockSizes:
         """Blocks of 128."""
-        return cls(*[128] * 8)
+        return cls(128, 128, 128, 128, 128, 128, 128, 128)
 
 
 class _Options(NamedTuple):
@@ -202,7 +202,7 @@ class SplashAttentionKernel:
 tree_util.register_pytree_node(
     SplashAttentionKernel,
     lambda kernel: ((kernel.heads, kernel.rows, kernel.seen), kernel._options),
-    lambda options, leaves: SplashAttentionKernel(*leaves, options),
+    lambda options, leaves: SplashAttentionKernel(leaves[0], leaves[1], leaves[2], options),
 )
 
 
