@@ -576,6 +576,42 @@ def test_functions_of_arrays_take_values_that_stand_for_one():
         np.testing.assert_array_equal(product, [0, 0.5, 2])
 
 
+def test_values_that_stand_for_arrays_do_so_under_transformations():
+    @dataclass(frozen=True)
+    class Twin(Pair):
+        def __jax_array__(self):
+            return first(self)
+
+    @dataclass(frozen=True)
+    class TwinType(PairType):
+        __jax_array__ = aval_method(lambda x: first(x))
+
+        def raise_val(self, first, second):
+            return Twin(first, second)
+
+        def dec_rank(self, size, spec):
+            return TwinType(self.part.dec_rank(size, spec.first))
+
+    register_hitype(Twin, lambda x: TwinType(jax.typeof(x.first)))
+    seen = []
+
+    def f(x):
+        seen.append(type(x))
+        return jnp.dot(x, B) + jnp.square(x)[0]
+
+    expected = A @ B + A[0] ** 2
+    x = Twin(A, B)
+    tangent = jax.jvp(lambda b: jnp.dot(x, b), (B,), (A,))[1]
+    np.testing.assert_allclose(tangent, A @ A)
+    np.testing.assert_allclose(jax.jvp(f, (x,), (pair(A, B),))[0], expected)
+    np.testing.assert_allclose(jax.linearize(f, x)[0], expected)
+    rows = Twin(jnp.stack([A, A]), jnp.stack([B, B]))
+    for transformed in (jax.vmap, lambda *a, **k: jax.jit(jax.vmap(*a, **k))):
+        out = transformed(f, in_axes=PairSpec(0, 0), axis_size=2)(rows)
+        np.testing.assert_allclose(out, [expected, expected])
+    assert Twin not in seen
+
+
 OVER_X = PairP(jax.P("x"))
 
 

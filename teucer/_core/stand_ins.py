@@ -28,10 +28,15 @@ plain_classes: set[type] = {
 
 
 def has_stand_in(x: object) -> bool:
-    """Whether x is an object of a user's class with `__jax_array__`, for which an array stands."""
+    """Whether x is an object of a user's class with `__jax_array__`, for which an array stands.
+
+    An object that has a type of its own stands for itself, unless that is a high type.
+    """
     kind = type(x)
-    if hasattr(kind, "__jax_array__") and not any(base in aval_rules for base in kind.__mro__):
-        return True
+    if hasattr(kind, "__jax_array__"):
+        rule = next((aval_rules[base] for base in kind.__mro__ if base in aval_rules), None)
+        if rule is None or rule(x).is_high:
+            return True
     if kind.__module__.startswith(
         ("teucer.", "jax.", "numpy")
     ):  # classes that live as long as the process

@@ -125,8 +125,6 @@ class Aval(Stated):
 
 _NOTHING: frozenset[Any] = frozenset()
 DEVICE = MemorySpace.Device
-# The classes of libraries whose objects are values of high types (`_core.high`).
-high_types: list[type] = []
 
 
 class _Key(NamedTuple):

@@ -18,6 +18,7 @@ import numpy as np
 from teucer._base import config, memo
 from teucer._base.source import here, rehearsal
 from teucer._core import axes
+from teucer._core.high import as_array
 from teucer._core.jaxpr import Eqn, Literal, Var
 from teucer._core.names import _names
 from teucer._core.primitive import NO_EFFECTS
@@ -78,11 +79,16 @@ class Templates:
     def call(self, trace: Trace, args: tuple[Value, ...], kwargs: Mapping[str, Value]) -> Any:
         """The results of the function under a transformation."""
         recorded = type(trace) is StageTrace
-        if not (recorded or trace.staging()):
-            return self._fun(*args, **kwargs)
         given: _Given = {}
-        signature = _signature((*args, *kwargs.items()), trace, recorded, given)
+        signature = None
+        if recorded or trace.staging():
+            signature = _signature((*args, *kwargs.items()), trace, recorded, given)
         if signature is None or not given:
+            for x in (*args, *kwargs.values()):
+                if isinstance(x, Tracer) and x.aval.is_high:
+                    args = tuple(map(as_array, args))
+                    kwargs = {name: as_array(x) for name, x in kwargs.items()}
+                    break
             return self._fun(*args, **kwargs)
         key = (signature, config.trace_context(), axes.axis_key(), dynamic.scope_key())
         try:

@@ -64,7 +64,7 @@ from teucer.lax._families import (
 )
 from teucer.lax._programs import traced
 from teucer.lax._selection import *  # noqa: F403  as above
-from teucer.lax._selection import where_else
+from teucer.lax._selection import where_else as where_else
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis

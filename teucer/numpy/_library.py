@@ -9,9 +9,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from teucer._base import tracebacks
 from teucer._core import trace
-from teucer._core.high import as_array
 from teucer._core.stand_ins import plain_classes, stood_in
-from teucer._core.types import high_types
 from teucer._transform.library import library
 from teucer._transform.templates import Templates
 
@@ -72,11 +70,6 @@ def _fast(function: Callable[..., Any], static: Sequence[str], *, plain: bool = 
     current, templates, plainly = trace._current, Templates(function), converting(function)
 
     def wrapper(*args: object, **kwargs: object) -> Any:
-        if high_types:
-            args, kwargs = (
-                tuple(map(as_array, args)),
-                {name: as_array(x) for name, x in kwargs.items()},
-            )
         here = current.trace
         if here is trace.EVAL:
             try:

@@ -17,13 +17,13 @@ from teucer.numpy._creation import asarray
 from teucer.numpy._promotion import broadcast_axes, check_arraylike, promote_dtypes
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Axis, DTypeLike, Size, Value
+    from teucer._core.typing import Array, Axis, DTypeLike, Size, Value
 
 
 canonical_axis = _structure.canonical_axis
 
 
-def operand(name: str, x: Any, at: int = 0) -> Any:
+def operand(name: str, x: Any, at: int = 0) -> Array:
     """An argument as an array. Raises TypeError for lists and what is no array."""
     if isinstance(x, ArrayImpl | Tracer):
         return x
@@ -43,7 +43,7 @@ def size_as(n: Any, dtype: DTypeLike) -> Any:
     )
 
 
-def operands(name: str, *xs: Value) -> list[Any]:
+def operands(name: str, *xs: Value) -> list[Array]:
     """Arguments as arrays."""
     return [operand(name, x, i) for i, x in enumerate(xs)]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._core.references.types import RefType
 from teucer._core.trace import Tracer
-from teucer._core.types import Aval, Zero, high_types, register_aval_of
+from teucer._core.types import Aval, Zero, register_aval_of
 
 if TYPE_CHECKING:
     from teucer._core.typing import Size, Value
@@ -322,4 +322,3 @@ def register_hitype(val_cls: type, typeof_fn: Callable[..., Aval]) -> None:
     typeof_fn: object -> its type.
     """
     register_aval_of(val_cls, typeof_fn)
-    high_types.append(val_cls)
