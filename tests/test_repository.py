@@ -416,6 +416,21 @@ def test_nobody_but_targets_asks_for_a_platform():
     assert not offenders(MODULES, fault)
 
 
+def test_what_libraries_ask_for_is_made_in_jax():
+    """`core`, `api_util`, `extend` and `interpreters` hand names on, and define none."""
+    public = [
+        path
+        for path in MODULES
+        if path.relative_to(ROOT / "teucer").parts[0]
+        in ("core.py", "api_util.py", "extend", "interpreters")
+    ]
+    made = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    assert len(public) > 20 and not offenders(
+        public,
+        lambda path: [n.name for n in ast.walk(tree_of(path)) if isinstance(n, made)],
+    )
+
+
 def test_private_modules_list_names_only_where_they_hand_them_on():
     """`lax` and `numpy` hand on what their modules list; others need an underscore alone."""
 

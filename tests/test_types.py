@@ -276,8 +276,6 @@ MOST_ANY = {
     "_serialization": 0.13,
     "_sparse": 0.27,
     "_jax": 0.22,
-    "extend": 0.19,
-    "interpreters": 0.18,
     "compat": 0.05,
     "debug": 0.1,
     "_arrays": 0.05,

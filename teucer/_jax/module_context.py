@@ -56,6 +56,9 @@ class SPMDAxisContext:
     manual_axes: frozenset[str] = frozenset()
 
 
+AxisContext = SPMDAxisContext | ShardingContext
+
+
 @final
 class TokenSet:
     """Tokens that keep effects in the program's order, by effect."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any, final
 
 from teucer._core.primitive import Primitive
+from teucer._core.trace import EVAL
 from teucer._derived.members import Members
 
 if TYPE_CHECKING:
@@ -208,3 +209,14 @@ class Rules(MutableMapping[Primitive, Rule]):
 
     def __len__(self) -> int:
         return len(self._registered)
+
+
+def apply_primitive(prim: Primitive, *args: object, **params: object) -> Any:
+    """The result of a primitive on concrete values, or the list of them, computed at once.
+
+    >>> from teucer.lax import neg_p
+    >>> apply_primitive(neg_p, 3.)
+    Array(-3., dtype=float32, weak_type=True)
+    """
+    outs = EVAL.process(prim, args, params)
+    return list(outs) if prim.multiple_results else outs[0]

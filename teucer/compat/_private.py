@@ -107,8 +107,11 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
             "teucer._devices.axis_type": "ManualAxisType",
             "teucer._core.memory": "MemorySpace",
             "teucer.core": "AbstractValue Atom ShapedArray Trace Tracer eval_jaxpr max_dim min_dim",
+            "teucer._core.high": "cur_qdd",
             "teucer._core.types": "get_aval=aval_of pytype_aval_mappings=aval_rules",
+            "teucer._dialects.high.types": "aval_mapping_handlers",
             "teucer._dimensions.dimensions": "is_constant_shape=is_constant",
+            "teucer._jax.programs": "is_concrete is_constant_dim",
             "teucer.extend.core": "*",
             "teucer": "ensure_compile_time_eval eval_context=ensure_compile_time_eval typeof",
             "teucer.errors": (
@@ -202,7 +205,7 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
     "mesh": (
         "levanter, axlearn, pickles",
         {
-            "teucer.interpreters.pxla": "thread_resources=_thread_resources",
+            "teucer._jax.pxla": "thread_resources",
             "teucer.sharding": (
                 "AbstractDevice AbstractMesh AxisType Mesh get_abstract_mesh "
                 "get_concrete_mesh=get_mesh set_mesh use_abstract_mesh"

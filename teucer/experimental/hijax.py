@@ -48,7 +48,7 @@ from teucer._hijax.rules import (
     vmap_rule,
 )
 from teucer._jax.accumulators import GradAccum, NullAccum, RefAccum, ValAccum
-from teucer.interpreters.ad import is_undefined_primal
+from teucer._jax.ad import is_undefined_primal
 from teucer.numpy._references import View as TransformedRef
 
 __all__ = [

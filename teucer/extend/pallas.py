@@ -1,29 +1,10 @@
 """Lowering of kernels by rules of other compilers. It is not built."""
 
-from __future__ import annotations
+from teucer._base.lazy import lazy_module
 
-from typing import NoReturn
-
-from teucer._base.lazy import listing
-
-__all__ = ["GridMapping", "register_lowering_rule"]
-__dir__ = listing(__name__, __all__)
-
-
-class GridMapping:
-    """What a kernel's grid is for such rules; making one raises NotImplementedError."""
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        _refuse("GridMapping")
-
-
-def register_lowering_rule(*args: object, **kwargs: object) -> None:
-    """Raise NotImplementedError."""
-    _refuse("register_lowering_rule")
-
-
-def _refuse(name: str) -> NoReturn:
-    raise NotImplementedError(
-        f"jax.extend.pallas.{name}: kernels are lowered by Teucer's own compilers, which take no "
-        "rules of others."
-    )
+__getattr__, __dir__, __all__ = lazy_module(
+    __name__,
+    {
+        "teucer._jax.unbuilt": "GridMapping register_lowering_rule",
+    },
+)

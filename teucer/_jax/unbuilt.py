@@ -1,0 +1,24 @@
+"""Lowering of kernels by rules of other compilers. It is not built."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+
+class GridMapping:
+    """What a kernel's grid is for such rules; making one raises NotImplementedError."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        _refuse("GridMapping")
+
+
+def register_lowering_rule(*args: object, **kwargs: object) -> None:
+    """Raise NotImplementedError."""
+    _refuse("register_lowering_rule")
+
+
+def _refuse(name: str) -> NoReturn:
+    raise NotImplementedError(
+        f"jax.extend.pallas.{name}: kernels are lowered by Teucer's own compilers, which take no "
+        "rules of others."
+    )
