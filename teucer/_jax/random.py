@@ -62,7 +62,7 @@ def random_seed(seeds: object, impl: object) -> Any:
     impl: a generator, or what `jax.random.key` takes for one. Raises TypeError for seeds that are
     not integers.
 
-    >>> random_seed(np.arange(3), threefry_prng_impl).shape
+    >>> random_seed(np.arange(3), "threefry2x32").shape
     (3,)
     """
     if isinstance(seeds, int):
@@ -75,7 +75,7 @@ def random_seed(seeds: object, impl: object) -> Any:
 def seed_with_impl(impl: object, seed: object) -> Any:
     """Keys from integers, of any shape: `random_seed`, the generator first.
 
-    >>> seed_with_impl(threefry_prng_impl, 3)
+    >>> seed_with_impl("threefry2x32", 3)
     Array((), dtype=key<fry>) overlaying:
     [0 3]
     """
