@@ -394,6 +394,31 @@ def test_tuned_constants_stand_in_one_file():
     assert targets and not offenders(targets, fault)
 
 
+# What compilers are asked has one place each; other modules import it.
+ONE_PLACE = {
+    "Target": "teucer/_targets/interface.py",
+    "bytes_of": "teucer/_targets/outlining/bytes.py",
+    "is_backward": "teucer/_derived/liveness.py",
+}
+
+
+def test_compilers_are_asked_in_one_place():
+    made = ast.FunctionDef | ast.ClassDef
+    found = [
+        (node.name, str(path.relative_to(ROOT)))
+        for path in MODULES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, made) and node.name in ONE_PLACE
+    ]
+    assert sorted(found) == sorted(ONE_PLACE.items())
+
+
+def test_compiled_programs_have_one_reader():
+    """What else reads them asks it: these words are in the text of every one that has a loop."""
+    readers = [p for p in MODULES if re.search("ENTRY|known_trip_count", p.read_text())]
+    assert [p.name for p in readers] == ["hlo_text.py"]
+
+
 def test_nobody_but_targets_asks_for_a_platform():
     def names(node):
         items = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else [node]

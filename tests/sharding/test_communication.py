@@ -12,7 +12,8 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
-from teucer._derived.communication import hlo
+from teucer._derived import hlo_text as hlo
+from teucer._derived.communication.groups import device_groups
 from teucer.debug import communication
 
 P = jax.P
@@ -205,7 +206,7 @@ GROUPS = {
 @pytest.mark.parametrize("text", GROUPS)
 def test_groups_of_devices(text):
     instruction = hlo.Instruction("x", "f32[]", "all-reduce", (), text, False)
-    assert hlo.device_groups(instruction, 8) == GROUPS[text]
+    assert device_groups(instruction, 8) == GROUPS[text]
 
 
 @pytest.mark.parametrize(("kind", "size"), [
@@ -214,4 +215,4 @@ def test_groups_of_devices(text):
     ("token[]", 0), ("f4e2m1fn[4]", 2),
 ])  # fmt: skip
 def test_bytes_of_types(kind, size):
-    assert hlo.bytes_of(kind) == size
+    assert hlo.size_of(kind) == size

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
 
 
-class Target(NamedTuple):
+class KernelTarget(NamedTuple):
     """One way to run kernels.
 
     platforms: those that it is for. how: in a sentence. lower: (ctx, kernel, values) -> values;
@@ -100,14 +100,14 @@ def lower_merged(ctx: Any, kernel: Kernel, values: Sequence[Any]) -> Any:
 
 
 TARGETS = (
-    Target(
+    KernelTarget(
         "interpreted",
         (),
         "a loop over blocks on any platform, interpret=True; or step by step in Python with "
         "checks, interpret=pl.InterpretParams().",
         lower_loop,
     ),
-    Target(
+    KernelTarget(
         "cpu",
         ("cpu",),
         (
@@ -116,16 +116,16 @@ TARGETS = (
         ),
         lower_merged,
     ),
-    Target(
+    KernelTarget(
         "triton", ("cuda",), "Triton IR, which XLA compiles for NVIDIA GPUs.", triton.lower, TRITON
     ),
-    Target(
+    KernelTarget(
         "mosaic_tpu",
         ("tpu",),
         "not compiled: there is no lowering to Mosaic yet. Kernels run interpreted.",
         None,
     ),
-    Target(
+    KernelTarget(
         "mosaic_gpu",
         (),
         (
@@ -134,7 +134,7 @@ TARGETS = (
         ),
         None,
     ),
-    Target(
+    KernelTarget(
         "rocm",
         ("rocm",),
         "not compiled: only NVIDIA's GPUs are known to Teucer's Triton. Kernels run interpreted.",

@@ -2,7 +2,7 @@
 
 import textwrap
 
-from teucer._pallas.targets import TARGETS, Target, kernel_primitives
+from teucer._pallas.targets import TARGETS, KernelTarget, kernel_primitives
 
 _WIDTH = 100
 
@@ -15,7 +15,7 @@ def targets() -> int:
     return 0
 
 
-def describe(target: Target) -> str:
+def describe(target: KernelTarget) -> str:
     """A few lines about a target."""
     on = f" on {', '.join(target.platforms)}" if target.platforms else ""
     lines = [f"{target.name}{on}: {target.how}"]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from teucer._base import tracebacks
-from teucer._derived.communication import hlo
+from teucer._derived import hlo_text as hlo
+from teucer._derived.communication.groups import device_groups, pairs_of
 from teucer._derived.communication.table import Collective, Communication
 from teucer._derived.stages import jit
 from teucer._programs.compiler import located
@@ -154,7 +155,7 @@ class _Reader:
             for name in instruction.operands
             if name in known
         ]
-        size = sum(map(hlo.bytes_of, types))
+        size = sum(map(hlo.size_of, types))
         axes, devices = self._axes(kind, instruction)
         sent = _SENT[kind](size, devices or math.prod(self._mesh.values()))
         origin = self._origin(computation, instruction)
@@ -187,11 +188,9 @@ class _Reader:
         """The mesh axes that a collective is along, and how many devices take part together."""
         count = math.prod(self._mesh.values())
         if kind == "collective-permute":
-            groups: list[list[int]] | None = [
-                [a, b] for a, b in hlo.pairs_of(instruction) if a != b
-            ]
+            groups: list[list[int]] | None = [[a, b] for a, b in pairs_of(instruction) if a != b]
         else:
-            groups = hlo.device_groups(instruction, count)
+            groups = device_groups(instruction, count)
         if not groups:
             return None, None
         shape = tuple(self._mesh.values())

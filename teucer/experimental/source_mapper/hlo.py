@@ -10,10 +10,10 @@ from typing import Any
 
 from teucer._base import config
 from teucer._base.lazy import listing
+from teucer._derived import hlo_text
 from teucer._derived.stages import jit
 from teucer._executables.compile import named_as_written
 from teucer._experimental.source_maps import MappingsGenerator, SourceMap
-from teucer.debug._hlo import frames
 from teucer.experimental.source_mapper.common import (
     Pass,
     SourceMapDump,
@@ -57,7 +57,7 @@ def parse_hlo_dump(text: str) -> SourceMap:
 
 
 def _parse_hlo_new_format(lines: Sequence[str]) -> SourceMap:
-    places = frames("\n".join(lines))
+    places = hlo_text.places("\n".join(lines))
     sources: list[str] = []
     generator = MappingsGenerator()
     for line in lines:

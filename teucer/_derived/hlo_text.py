@@ -1,4 +1,4 @@
-"""Compiled programs as XLA writes them: computations, their instructions, and how often each runs.
+"""Compiled programs read as text: computations, their instructions, and how often each runs.
 
 https://openxla.org/xla/operation_semantics says what the instructions are.
 """
@@ -11,16 +11,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
-
 _HEADER = re.compile(r"(ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
-_INSTRUCTION = re.compile(r"(ROOT )?%([\w.\-]+) = (.*)$")
+_INSTRUCTION = re.compile(r"(ROOT )?%?([\w.\-]+) = (.*)$")
 _ARRAY = re.compile(r"([a-z]+\d*[a-z0-9]*)\[([\d,<= ]*)\]")
 _CALLED = re.compile(
     r"(body|condition|to_apply|calls|true_computation|false_computation)=%([\w.\-]+)"
 )
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
-_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 _BITS = {"pred": 8, "token": 0, "opaque": 0, "s4": 4, "u4": 4, "s2": 2, "u2": 2, "s1": 1, "u1": 1}
 
 
@@ -33,6 +30,22 @@ class Instruction(NamedTuple):
     operands: tuple[str, ...]
     attributes: str
     is_root: bool
+
+    @property
+    def called(self) -> str | None:
+        """The computation that a fusion, a call or a loop runs, by name."""
+        return self.attribute(r"(?:calls|to_apply|body)=%?([\w.\-]+)")
+
+    @property
+    def says_place(self) -> bool:
+        """Whether it says from which stack frame it comes."""
+        return "stack_frame_id=" in self.attributes
+
+    @property
+    def trips(self) -> float:
+        """How often a loop runs its body; nan where that is not known."""
+        found = self.attribute(r'"known_trip_count":\{"n":"(\d+)"')
+        return math.nan if found is None else float(found)
 
     def attribute(self, pattern: str) -> str | None:
         """What the group of a pattern is in the attributes, or None."""
@@ -56,6 +69,11 @@ class Computation(NamedTuple):
             if i.opcode == "parameter"
         }
 
+    def type_of(self, name: str) -> str:
+        """The text of the type of an instruction; none where the name is of no instruction."""
+        found = self.instructions.get(name)
+        return "" if found is None else found.type
+
     @property
     def root(self) -> Instruction:
         """The instruction whose value is the result."""
@@ -67,8 +85,12 @@ class Module:
 
     def __init__(self, text: str) -> None:
         self.computations = dict(_computations(text))
-        self.entry = next(c for c in self.computations.values() if c.is_entry)
-        self._places = _places(text)
+        self._places = places(text)
+
+    @property
+    def entry(self) -> Computation:
+        """The computation that the program is."""
+        return next(c for c in self.computations.values() if c.is_entry)
 
     @functools.cached_property
     def runs(self) -> dict[str, float]:
@@ -152,10 +174,7 @@ def _calls(instruction: Instruction) -> list[tuple[str, float]]:
         ("all-reduce", "reduce-scatter", "reduce", "sort", "scatter", "select-and", "map")
     ):
         return []  # of scalars
-    times = 1.0
-    if instruction.opcode == "while":
-        trips = _TRIPS.search(instruction.attributes)
-        times = math.nan if trips is None else float(trips[1])
+    times = instruction.trips if instruction.opcode == "while" else 1.0
     found = [(name, times) for _, name in _CALLED.findall(instruction.attributes)]
     branches = _BRANCHES.search(instruction.attributes)
     if branches is not None:
@@ -163,7 +182,7 @@ def _calls(instruction: Instruction) -> list[tuple[str, float]]:
     return found
 
 
-def _places(text: str) -> dict[int, tuple[str, int, str]]:
+def places(text: str) -> dict[int, tuple[str, int, str]]:
     """The file, line and function of each stack frame in the tables at the head of a module."""
     files = _table(text, "FileNames", r'"(.*)"')
     functions = _table(text, "FunctionNames", r'"(.*)"')
@@ -171,12 +190,12 @@ def _places(text: str) -> dict[int, tuple[str, int, str]]:
         text, "FileLocations", r"\{file_name_id=(\d+) function_name_id=(\d+) line=(\d+)"
     )
     frames = _table(text, "StackFrames", r"\{file_location_id=(\d+)")
-    places = {}
+    found = {}
     for frame, (location,) in frames.items():
         if int(location) in locations:
             file, function, line = locations[int(location)]
-            places[frame] = (files[int(file)][0], int(line), functions[int(function)][0])
-    return places
+            found[frame] = (files[int(file)][0], int(line), functions[int(function)][0])
+    return found
 
 
 def _table(text: str, name: str, pattern: str) -> dict[int, tuple[str, ...]]:
@@ -190,78 +209,19 @@ def _table(text: str, name: str, pattern: str) -> dict[int, tuple[str, ...]]:
     return rows
 
 
-def bytes_of(kind: str) -> int:
-    """The size of values of a type, from its text; of a tuple, of all elements."""
+def sizes_in(kind: str) -> list[tuple[str, list[int]]]:
+    """The dtype and the shape of each array in the text of a type."""
+    return [
+        (dtype, [int(n.strip().removeprefix("<=")) for n in sizes.split(",") if n.strip()])
+        for dtype, sizes in _ARRAY.findall(kind)
+    ]
+
+
+def size_of(kind: str) -> int:
+    """Bytes of values of a type, from its text; of a tuple, of all elements."""
     total = 0
-    for dtype, sizes in _ARRAY.findall(kind):
-        count = math.prod(int(n.strip().removeprefix("<=")) for n in sizes.split(",") if n.strip())
+    for dtype, sizes in sizes_in(kind):
         digits = re.search(r"\d+", dtype)
         bits = _BITS.get(dtype) if dtype in _BITS else int(digits[0]) if digits is not None else 0
-        total += -(-count * (bits or 0) // 8)
+        total += -(-math.prod(sizes) * (bits or 0) // 8)
     return total
-
-
-def device_groups(instruction: Instruction, count: int) -> list[list[int]] | None:
-    """The groups of devices, of `count`, that a collective is among; None if that is not said."""
-    listed = instruction.attribute(r"replica_groups=\{(\{[\d,{} ]*\})?\}")
-    if listed is not None:
-        return [
-            [int(i) for i in group.split(",")] for group in re.findall(r"\{([\d, ]+)\}", listed)
-        ]
-    if re.search(r"replica_groups=\{\}", instruction.attributes):
-        return [list(range(count))]
-    counted = re.search(
-        r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", instruction.attributes
-    )
-    if counted is not None:
-        shape, sizes = _ints(counted[1]), _ints(counted[2])
-        ids = np.arange(math.prod(sizes)).reshape(sizes)
-        ids = ids.transpose(_ints(counted[3])) if counted[3] else ids
-        groups: list[list[int]] = ids.reshape(shape).tolist()
-        return groups
-    named = re.search(
-        r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\((.*?)\))? \{([^}]*)\}",
-        instruction.attributes,
-    )
-    return None if named is None else _by_names(named[1], named[2], named[3])
-
-
-def _by_names(mesh: str, order: str | None, axes: str) -> list[list[int]] | None:
-    """Groups along named axes of a mesh.
-
-    mesh: 'a'=2,'b'=4. order: of its devices, such as [4,2]T(1,0). axes: 'a', or a part 'b':(2)2.
-    """
-    parts = {
-        name: (int(before or 1), int(size or 0))
-        for name, before, size in re.findall(r"'([^']*)'(?::\((\d+)\)(\d+))?", axes)
-    }
-    sizes: list[int] = []
-    chosen = []
-    for name, n in [(name, int(n)) for name, n in re.findall(r"'([^']*)'=(\d+)", mesh)]:
-        if name not in parts:
-            sizes.append(n)
-            continue
-        before, size = parts[name]
-        size = size or n
-        chosen.append(len(sizes) + 1)
-        sizes += [before, size, n // (before * size)]
-    ids = np.arange(math.prod(sizes))
-    if order is not None:
-        found = re.fullmatch(r"\[([\d,]+)\](?:T\(([\d,]+)\))?", order)
-        if found is None:
-            return None
-        ids = ids.reshape(_ints(found[1]))
-        ids = ids.transpose(_ints(found[2])) if found[2] else ids
-    ids = np.moveaxis(ids.reshape(sizes), chosen, range(-len(chosen), 0))
-    groups: list[list[int]] = ids.reshape(-1, math.prod(sizes[i] for i in chosen)).tolist()
-    return groups
-
-
-def pairs_of(instruction: Instruction) -> list[tuple[int, int]]:
-    """The devices between which a collective-permute sends: (from, to)."""
-    text = instruction.attribute(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}") or ""
-    return [(int(a), int(b)) for a, b in re.findall(r"\{(\d+),(\d+)\}", text)]
-
-
-def _ints(text: str) -> tuple[int, ...]:
-    return tuple(int(n) for n in text.split(","))
