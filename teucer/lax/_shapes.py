@@ -434,7 +434,11 @@ def _sizes(shape: Shape, op: str) -> tuple[Any, ...]:
 
 
 def full(
-    shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, sharding: object = None
+    shape: Shape,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | dtypes.ExtendedDType | None = None,
+    *,
+    sharding: object = None,
 ) -> Array:
     """An array of equal elements; without a dtype it has that of the value, weak if the value's is.
 

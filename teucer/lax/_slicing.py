@@ -470,8 +470,8 @@ def slice(
 
 def slice_in_dim(
     operand: ArrayLike,
-    start_index: int | None,
-    limit_index: int | None,
+    start_index: Size | None,
+    limit_index: Size | None,
     stride: int = 1,
     axis: int = 0,
 ) -> Array:

@@ -745,7 +745,11 @@ def number(value: object, dtype: Any) -> Any:
 
 
 def full(
-    shape: Axes, value: Any, dtype: DTypeLike, weak_type: bool = False, sharding: object = None
+    shape: Sequence[Size],
+    value: Any,
+    dtype: DTypeLike,
+    weak_type: bool = False,
+    sharding: object = None,
 ) -> Any:
     """An array of equal elements."""
     if dtype == dtypes.float0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsInt, TypeGuard
 
 import numpy as np
 
@@ -101,7 +101,7 @@ fmod = binary(
 # Powers
 
 
-def integer_exponent(y: ArrayLike) -> bool:
+def integer_exponent(y: object) -> TypeGuard[SupportsInt]:
     """Whether an exponent is one integer known while tracing: the power is then repeated
     multiplication."""
     return (

@@ -78,11 +78,9 @@ def average(
     key = axis_key(axis)
     if weights is None:
         out = mean(a, axis, keepdims=keepdims)
-        total = (
-            full(np.shape(out), count(a, axes_of(key, np.ndim(a))), typeof(out).dtype)
-            if returned
-            else None
-        )
+        if not returned:
+            return out
+        total = full(np.shape(out), count(a, axes_of(key, np.ndim(a))), typeof(out).dtype)
     else:
         out, total = _average(a, key, weights, keepdims)
     return (out, total) if returned else out

@@ -11,9 +11,7 @@ from teucer.lax._families import scalar_like
 from teucer.lax._functions import special
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from teucer._core.typing import Array, Tangents
+    from teucer._core.typing import Array, Arrays
 
 # Of I1'(x) = sum of (2k + 1) (x / 2)^(2k) / (2 k! (k + 1)!), as many as count up to |x| = 1.
 _SLOPE = [(2 * k + 1) / (2 * math.factorial(k) * math.factorial(k + 1)) for k in range(10)]
@@ -32,8 +30,9 @@ def bessel_0(x: Array) -> Any:
 
 
 @bessel_0.defjvp
-def _tangent_0(primals: Sequence[Array], tangents: Tangents) -> Any:
-    return bessel_0(*primals), lax.mul(*tangents, bessel_1(*primals))
+def _tangent_0(primals: Arrays, tangents: Arrays) -> Any:
+    (x,), (t,) = primals, tangents
+    return bessel_0(x), lax.mul(t, bessel_1(x))
 
 
 @custom_jvp
@@ -43,7 +42,7 @@ def bessel_1(x: Array) -> Any:
 
 
 @bessel_1.defjvp
-def _tangent_1(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _tangent_1(primals: Arrays, tangents: Arrays) -> Any:
     """I0(x) - I1(x) / x, and its series near 0, where terms of its derivatives cancel."""
     (x,), (t,) = primals, tangents
     y = bessel_1(x)

@@ -273,7 +273,7 @@ def _common_dtype(leaves: list[Any]) -> Any:
     return dtypes.promote_nodes(nodes)[0]
 
 
-def _stacked(x: Array, dtype: DTypeLike) -> Any:
+def _stacked(x: object, dtype: DTypeLike) -> Any:
     """Nested sequences of arrays and numbers, stacked."""
     if not isinstance(x, list | tuple):
         value = as_value(x)
@@ -354,7 +354,7 @@ def _filled(
 
 
 def _filled_array(
-    shape: tuple[int, ...], value: Any, dtype: DTypeLike, sharding: object = None
+    shape: tuple[int, ...], value: Any, dtype: np.dtype[Any] | KeyDType, sharding: object = None
 ) -> Any:
     if dtype == dtypes.float0:
         return np.zeros(shape, dtype)  # values of this dtype, of which there is one, are NumPy's
@@ -650,7 +650,9 @@ def arange(
     return place(laid_out(out, explicit_sharding("jnp.arange", out_sharding, 1)), device)
 
 
-def _symbolic_range(start: Any, stop: Any, step: Any, dtype: DTypeLike, device: object) -> Any:
+def _symbolic_range(
+    start: Any, stop: Any, step: Any, dtype: DTypeLike | None, device: object
+) -> Any:
     """A range of which the bounds are integers or symbolic dimensions."""
     low, high = (0, start) if stop is None else (start, stop)
     step = 1 if step is None else step

@@ -46,7 +46,8 @@ def products(
         if len(terms) == 1:
             ((result, found),) = terms
         else:
-            result, found = _product(*terms, output, dot_general, **options)
+            one, two = terms
+            result, found = _product(one, two, output, dot_general, **options)
         left.append(
             result if found == output else transpose(result, [found.index(name) for name in output])
         )

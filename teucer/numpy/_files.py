@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from teucer._arrays.arrays import Array
 from teucer._base import dtypes
+from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._creation import asarray
-
-if TYPE_CHECKING:
-    from teucer._core.typing import ArrayLike
 
 __all__ = ["array_repr", "array_str", "load"]
 

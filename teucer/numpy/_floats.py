@@ -43,9 +43,7 @@ from teucer.numpy._ufuncs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from teucer._core.typing import DTypeLike, Tangents, Value
+    from teucer._core.typing import Arrays, DTypeLike
 
 __all__ = [
     "angle",
@@ -398,7 +396,7 @@ def _length(x: Array, y: Array) -> Any:
 
 
 @_length.defjvp
-def _length_tangent(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _length_tangent(primals: Arrays, tangents: Arrays) -> Any:
     (along_x, along_y), (tx, ty) = _direction(*primals), tangents
     return _length(*primals), lax.add(lax.mul(along_x, tx), lax.mul(along_y, ty))
 
@@ -411,7 +409,7 @@ def _direction(x: Array, y: Array) -> Any:
 
 
 @_direction.defjvp
-def _direction_tangent(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _direction_tangent(primals: Arrays, tangents: Arrays) -> Any:
     """The turn, across the direction: 1 - (x / length)^2 would cancel."""
     (along_x, along_y), (tx, ty) = _direction(*primals), tangents
     length = _positive_length(*primals)
@@ -464,7 +462,7 @@ def _logaddexp_real(x: Array, y: Array) -> Any:
 
 
 @_logaddexp_real.defjvp
-def _logaddexp_tangent(primals: Sequence[Value], tangents: Sequence[Array]) -> Any:
+def _logaddexp_tangent(primals: Arrays, tangents: Arrays) -> Any:
     (x, y), (tx, ty) = primals, tangents
     out, infinite = _logaddexp_real(x, y), scalar_like(x, math.inf)
     # Equal infinities have no difference; each then counts as the whole.

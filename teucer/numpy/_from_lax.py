@@ -9,9 +9,9 @@ import importlib
 
 import numpy as np
 
-from teucer._core.typing import Binary, Unary
 from teucer.lax._families import ELEMENTWISE, Elementwise
 from teucer.numpy import _ufuncs
+from teucer.numpy._library import LibraryBinary, LibraryUnary
 from teucer.numpy._promotion import ANY, INEXACT, NUMERIC
 
 # The names that the rows of each module say with `numpy=`, and no module of this package states:
@@ -26,7 +26,7 @@ _SOURCES = {
 _WHERE = {name: module for module, names in _SOURCES.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> Unary | Binary:
+def __getattr__(name: str) -> LibraryUnary | LibraryBinary:
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     operation = getattr(importlib.import_module(_WHERE[name]), name)

@@ -121,7 +121,10 @@ def _count(x: Array, weights: ArrayLike | None, length: int, dtype: DTypeLike) -
 
 
 def histogram_bin_edges(
-    a: ArrayLike, bins: ArrayLike = 10, range: Any = None, weights: ArrayLike | None = None
+    a: ArrayLike,
+    bins: ArrayLike | Sequence[ArrayLike] | str = 10,
+    range: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """The edges of so many equal bins over the range of a, or over a given range; edges that are
     given as they are.
@@ -150,7 +153,7 @@ def histogram_bin_edges(
 
 
 @fast(static=("bins", "dtype"))
-def _edges(x: Array, limits: Any, bins: object, dtype: DType) -> Any:
+def _edges(x: Array, limits: Array | None, bins: int, dtype: DType) -> Any:
     if limits is None:
         values = convert(x, dtype)
         low, high = _reductions.reduce_min(values, (0,)), _reductions.reduce_max(values, (0,))
@@ -163,7 +166,7 @@ def _edges(x: Array, limits: Any, bins: object, dtype: DType) -> Any:
 
 def histogram(
     a: ArrayLike,
-    bins: ArrayLike = 10,
+    bins: ArrayLike | Sequence[ArrayLike] | str = 10,
     range: Any = None,
     weights: ArrayLike | None = None,
     density: bool | None = None,
@@ -196,10 +199,11 @@ def _histogram_laid_out(
 ) -> tuple[Any, Any]:
     if out_sharding is None:
         return _histogram(x, edges, weights, density)
-    counts = laid_out(
-        "histogram", out_sharding, lambda *xs: _histogram(*xs, density)[0], x, edges, weights
-    )
-    return counts, edges
+
+    def counted(x: Array, edges: Array, weights: Array | None) -> Array:
+        return _histogram(x, edges, weights, density)[0]
+
+    return laid_out("histogram", out_sharding, counted, x, edges, weights), edges
 
 
 @fast(static=("density",))
@@ -289,13 +293,14 @@ def histogramdd(
 
 @fast(static=("density",))
 def _histogram_dd(
-    points: Array, edges: Sequence[ArrayLike], weights: ArrayLike | None, density: bool
+    points: Array, edges: Sequence[Array], weights: Array | None, density: bool
 ) -> Any:
     shape = tuple(e.shape[0] - 1 for e in edges)
     flat = _structure.full((points.shape[0],), 0, np.int32)
     inside = _structure.full((points.shape[0],), True, np.dtype(bool))
     for i, e in enumerate(edges):
-        place, within = _bin_of(*promoted("histogramdd", INEXACT, points[:, i]), e)
+        (line,) = promoted("histogramdd", INEXACT, points[:, i])
+        place, within = _bin_of(line, e)
         flat, inside = (
             flat * shape[i] + convert(place, np.dtype(np.int32)),
             _elementwise.bitwise_and(inside, within),

@@ -135,7 +135,7 @@ def needs_places(key: Key, shape: Sequence[Size]) -> bool:
         return False
     axes = [item for i, item in enumerate(key.items) if item != NEW and i not in key.fresh]
     return any(
-        item[0] == "steps" and not _is_strided(*item[1:], n)
+        item[0] == "steps" and not _is_strided(item[1], item[2], item[3], n)
         for item, n in zip(axes, shape, strict=True)
     )
 
@@ -463,7 +463,7 @@ def _as_int(e: Any) -> int:
     )
 
 
-def _from_sequence(xs: Sequence[Array]) -> Any:
+def _from_sequence(xs: Sequence[Any]) -> Any:
     """The index array that a list within a key is."""
     if not len(xs):
         return np.zeros(0, np.int32)
@@ -486,5 +486,5 @@ def _text(key: object) -> str:
     if isinstance(key, tuple):
         return f"({', '.join(_text(k) for k in key)})"
     if is_valid_type(key) and not isinstance(key, bool | int | float | complex):
-        return typeof(key).str_short(short_dtypes=True)  # type: ignore[no-any-return]
+        return typeof(key).str_short(short_dtypes=True)
     return f"{key!r:.100}"

@@ -32,6 +32,7 @@ from teucer.numpy._operands import (
     operands,
     positions,
     promoted,
+    several,
     size_as,
 )
 from teucer.numpy._promotion import ANY, broadcast_shapes, convert
@@ -239,7 +240,7 @@ def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Any, ...]:
     [1, 2]
     """
     places = operand("unravel_index", indices)
-    sizes = tuple(shape) if isinstance(shape, Sequence) or np.ndim(shape) else (shape,)
+    sizes = tuple(shape) if isinstance(shape, Sequence) else several(shape)
     if not dtypes.issubdtype(places.dtype, np.integer):
         raise TypeError(f"unravel_index: indices must be integers, got {places.dtype}")
     kind = dtypes.result_type(
@@ -251,7 +252,7 @@ def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Any, ...]:
 
 
 @fast(static=("kind",))
-def _unravel_traced(places: object, sizes: Sequence[Size], kind: tuple[Any, bool]) -> Any:
+def _unravel_traced(places: Array, sizes: Sequence[Array], kind: tuple[Any, bool]) -> Any:
     """As `_unravel`, of a shape that is known only when the program runs."""
     dtype = _counting_dtype(places)
     sizes = [_structure.convert_element_type(n, dtype) for n in sizes]
@@ -272,7 +273,7 @@ def _counting_dtype(places: Any) -> Any:
 
 def _by_axis(
     places: object,
-    sizes: Sequence[Size],
+    sizes: Sequence[Size | Array],
     kind: tuple[Any, bool],
     at_least: Callable[[Any, int], Any],
 ) -> Any:
@@ -292,7 +293,7 @@ def _by_axis(
 def ravel_multi_index(
     multi_index: Sequence[object],
     dims: Sequence[int],
-    mode: str = "raise",
+    mode: str | tuple[str, ...] | list[str] = "raise",
     order: str = "C",
     *,
     dtype: DTypeLike | None = None,

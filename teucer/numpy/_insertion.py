@@ -21,7 +21,7 @@ from teucer.numpy._reading import wrapped
 from teucer.numpy._stacking import _taken
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Size
+    from teucer._core.typing import AnyArray, Size
 
 __all__ = ["delete", "insert"]
 
@@ -208,15 +208,19 @@ def _inserted(x: Any, places: Any, count: int, new: Any, axis: int) -> Any:
         and not is_symbolic(n)
         and not is_symbolic(count)
     ):
-        source = np.concatenate([np.arange(n, n + count), np.arange(n)]).astype(np.int32)
-        keys = [np.broadcast_to(2 * (places + n * (places < 0)), (count,)), np.arange(1, 2 * n, 2)]
-        source = source[np.argsort(np.concatenate(keys), kind="stable")]
+        known = np.asarray(places)
+        keys = [np.broadcast_to(2 * (known + n * (known < 0)), (count,)), np.arange(1, 2 * n, 2)]
+        numbers = np.concatenate([np.arange(n, n + count), np.arange(n)]).astype(np.int32)
+        source: AnyArray = numbers[np.argsort(np.concatenate(keys), kind="stable")]
     else:
-        source = _joining.concatenate([positions(count) + size_as(n, np.int32), positions(n)], 0)
+        order = _joining.concatenate([positions(count) + size_as(n, np.int32), positions(n)], 0)
         firsts = _structure.convert_element_type(wrapped(places, n), np.int32)
-        keys = [
-            _structure.broadcast_to(ravel(2 * firsts), (count,), (0,)),
-            2 * positions(n) + np.int32(1),
-        ]
-        source = _sorting.sort((_joining.concatenate(keys, 0), source), num_keys=1)[1]
+        ranks = _joining.concatenate(
+            [
+                _structure.broadcast_to(ravel(2 * firsts), (count,), (0,)),
+                2 * positions(n) + np.int32(1),
+            ],
+            0,
+        )
+        source = _sorting.sort((ranks, order), num_keys=1)[1]
     return _taken(_joining.concatenate([x, filled], axis), source, axis)

@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 from teucer._base import tracebacks
 from teucer._core import trace
 from teucer._core.stand_ins import plain_classes, stood_in
+from teucer._core.typing import Binary, Unary
 from teucer._transform.library import library
 from teucer._transform.templates import Templates
 
@@ -37,10 +38,24 @@ def converting(function: Callable[P, R]) -> Callable[P, R]:
         for x in (*args, *kwargs.values()):
             if type(x) not in plain_classes:
                 given, named = stood_in(args, kwargs)
-                return function(*given, **named)  # type: ignore[arg-type]  # the same parameters
+                return function(*given, **named)
         return function(*args, **kwargs)
 
     return wrapper
+
+
+class LibraryUnary(Unary, Protocol):
+    """As `LibraryFunction`, of one operand."""
+
+    __wrapped__: Callable[..., Any]
+    compiled: Any
+
+
+class LibraryBinary(Binary, Protocol):
+    """As `LibraryFunction`, of two operands."""
+
+    __wrapped__: Callable[..., Any]
+    compiled: Any
 
 
 @overload
@@ -66,7 +81,7 @@ def at_once(*, static: Sequence[str]) -> Callable[[Callable[P, R]], LibraryFunct
 
 
 def _fast(function: Callable[..., Any], static: Sequence[str], *, plain: bool = False) -> Any:
-    compiled = library(function, static=static)
+    compiled = library(static=static)(function)
     current, templates, plainly = trace._current, Templates(function), converting(function)
 
     def wrapper(*args: object, **kwargs: object) -> Any:

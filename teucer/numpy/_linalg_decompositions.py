@@ -54,7 +54,7 @@ class SVDResult(NamedTuple):
     Vh: Any
 
 
-def matrices(name: str, *xs: Value, square: bool = False) -> list[Any]:
+def matrices(name: str, *xs: Value, square: bool = False) -> list[Array]:
     """Operands as floats or complex numbers of one dtype, strongly typed, each a stack of matrices.
 
     Raises ValueError for fewer than two axes and, if they must be square, for other shapes.

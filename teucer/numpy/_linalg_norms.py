@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from teucer._core.typing import Axis
 
 
-def _operand(name: str, x: ArrayLike) -> Any:
+def _operand(name: str, x: ArrayLike) -> Array:
     check_arraylike(f"jnp.linalg.{name}", x)
     (value,) = promote_dtypes(f"jnp.linalg.{name}", INEXACT, x)
     return _structure.convert_element_type(value, typeof(value).dtype)

@@ -42,9 +42,7 @@ from teucer.numpy._taking import take_along_axis
 from teucer.numpy._ufuncs import is_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from teucer._core.typing import DTypeLike, Tangents, Value
+    from teucer._core.typing import Arrays, DTypeLike, Value
 
 
 class SlogdetResult(NamedTuple):
@@ -111,7 +109,7 @@ def _det(x: Array) -> Any:
 
 
 @_det.defjvp
-def _det_tangent(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _det_tangent(primals: Arrays, tangents: Arrays) -> Any:
     (x,), (t,) = primals, tangents
     out = _det(x)
     order, turn = _dependent_column_last(lax.stop_gradient(x))
@@ -243,9 +241,7 @@ def _by(factor: Callable[[Value], object], x: Array) -> Any:
 
 
 @_by.defjvp
-def _slogdet_tangent(
-    factor: Callable[[Value], object], primals: Sequence[Array], tangents: Tangents
-) -> Any:
+def _slogdet_tangent(factor: Callable[[Value], object], primals: Arrays, tangents: Arrays) -> Any:
     (x,), (t,) = primals, tangents
     sign, logdet = _by(factor, x)
     moved = fold("sum", _diagonal(_solve_matrices(x, t), 0), -1, False, None, None)
@@ -393,7 +389,7 @@ def _pseudo_inverse(x: Array, rtol: Any) -> Any:
 
 
 @_pseudo_inverse.defjvp
-def _pseudo_inverse_tangent(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _pseudo_inverse_tangent(primals: Arrays, tangents: Arrays) -> Any:
     """Golub & Pereyra, SIAM J. Numer. Anal. 10 (1973) 413, theorem 4.3."""
     (x, rtol), (t, _) = primals, tangents
     p = _pseudo_inverse(x, rtol)
@@ -457,7 +453,7 @@ def _shortest(x: Array, y: Array, rtol: Any, u: Array, inverse: Array, vh: Array
 
 
 @_shortest.defjvp
-def _shortest_tangent(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _shortest_tangent(primals: Arrays, tangents: Arrays) -> Any:
     """That of pinv(x) y. No two singular values are subtracted, so that equal ones do no harm."""
     x, y, rtol, *_ = primals
     t, ty, *_ = tangents

@@ -16,7 +16,7 @@ from teucer._dimensions.dimensions import as_size, is_constant, is_symbolic
 from teucer._dimensions.refusals import not_a_shape
 from teucer.lax import _dynamic, _joining, _shapes, _slicing, _structure
 from teucer.numpy._library import at_once, converting, fast
-from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, operands
+from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, operands, several
 
 if TYPE_CHECKING:
     from teucer._core.typing import Value
@@ -80,10 +80,7 @@ def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> int:
     sizes = np.shape(a)
     if axis is None:
         return math.prod(sizes)
-    axes = [
-        _structure.canonical_axis(i, len(sizes))
-        for i in (tuple(axis) if np.ndim(axis) else (axis,))
-    ]
+    axes = [_structure.canonical_axis(i, len(sizes)) for i in several(axis)]
     if len(set(axes)) < len(axes):
         raise ValueError(f"size: repeated axis: {axis}")
     return math.prod(sizes[i] for i in axes)
@@ -288,7 +285,7 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     (1, 3, 1)
     """
     x = operand("expand_dims", a)
-    return _shapes.expand_dims(x, tuple(axis) if np.ndim(axis) else (axis,))
+    return _shapes.expand_dims(x, several(axis))
 
 
 def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
@@ -307,7 +304,7 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
                 f"symbolic size is 1 is not known.\n    a: {x.aval}\n  Give the axes."
             )
         return _shapes.squeeze(x, [i for i, n in enumerate(x.shape) if n == 1])
-    return _shapes.squeeze(x, tuple(axis) if np.ndim(axis) else (axis,))
+    return _shapes.squeeze(x, several(axis))
 
 
 def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> Array:
@@ -351,7 +348,7 @@ def broadcast_arrays(*args: Any) -> list[Any]:
     return [broadcast_value(x, common) for x in xs]
 
 
-def _at_least(name: str, change: Callable[[Value], object], arys: Sequence[object]) -> Any:
+def _at_least(name: str, change: Callable[[Array], Array], arys: Sequence[object]) -> Any:
     if len(arys) == 1:
         return change(operand(name, arys[0]))
     return [change(operand(name, x, i)) for i, x in enumerate(arys)]
@@ -466,8 +463,8 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     x = operand("roll", a)
     if axis is None:
         return _structure.reshape(roll(ravel(x), shift, 0), x.shape)
-    axes = tuple(axis) if np.ndim(axis) else (axis,)
-    shifts = tuple(shift) if np.ndim(shift) else (shift,)
+    axes = several(axis)
+    shifts = several(shift)
     if len(shifts) == 1 and np.ndim(shifts[0]) == 1:
         shifts = tuple(shifts[0][i] for i in range(np.shape(shifts[0])[0]))
     if 1 not in (len(axes), len(shifts)) and len(axes) != len(shifts):

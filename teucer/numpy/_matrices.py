@@ -74,7 +74,7 @@ def eye(
     if not is_valid_type(k) or np.ndim(k) or typeof(k).dtype.kind not in "biu":
         raise ValueError(f"eye: k must be a scalar integer; got {k}")
     mask = _mask.__wrapped__ if isinstance(k, Tracer) else _mask
-    out = mask((n, m), k if isinstance(k, Tracer) else operator.index(k), kind, False)
+    out = mask((n, m), k if isinstance(k, Tracer) else np.asarray(k).item(), kind, False)
     return out if device is None else device_put(out, device)
 
 
@@ -102,7 +102,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     n = _size(N, "N", "tri")
     shape = (n, n if M is None else _size(M, "M", "tri"))
     if not isinstance(k, Tracer):
-        return _mask(shape, operator.index(k), kind, True)
+        return _mask(shape, np.asarray(k).item(), kind, True)
     if np.ndim(k) or typeof(k).dtype.kind not in "biu":
         raise TypeError(f"tri: offset must be an integer, got {k}")
     return _mask.__wrapped__(shape, k, kind, True)
@@ -205,7 +205,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
         raise ValueError(
             f"diag input must be 1d or 2d\n    v: {typeof(v).str_short(short_dtypes=True)}"
         )
-    return _diag(v, operator.index(k))
+    return _diag(v, np.asarray(k).item())
 
 
 @converting
@@ -218,7 +218,7 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """
     check_arraylike("diagflat", v)
     flat = _structure.reshape(asarray(v), (math.prod(np.shape(v)),))
-    return _diag(_structure.convert_element_type(flat, flat.dtype), operator.index(k))
+    return _diag(_structure.convert_element_type(flat, flat.dtype), np.asarray(k).item())
 
 
 @fast(static=("offset", "axis1", "axis2", "dtype"))

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 canonical_axis = _structure.canonical_axis
 
 
-def operand(name: str, x: Any, at: int = 0) -> Array:
+def operand(name: str, x: Value, at: int = 0) -> Array:
     """An argument as an array. Raises TypeError for lists and what is no array."""
     if isinstance(x, ArrayImpl | Tracer):
-        return x
+        array: Any = x
+        return array
     check_arraylike(name, x, at=at)
     return asarray(x)
 
@@ -51,6 +52,11 @@ def operands(name: str, *xs: Value) -> list[Array]:
 def promoted(name: str, kind: str, *xs: Value) -> list[Any]:
     """Arguments as arrays of one dtype; their shapes stay."""
     return [operand(name, x) for x in promote_dtypes(name, kind, *xs)]
+
+
+def several(given: Any) -> tuple[Any, ...]:
+    """One value or several, as a tuple."""
+    return tuple(given) if np.ndim(given) else (given,)
 
 
 def axis_of(x: Any, axis: Any) -> int:

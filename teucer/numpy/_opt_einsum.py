@@ -38,7 +38,7 @@ class _Waiting:
     ) -> ModuleSpec | None:
         if name != _DISPATCH:
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]  # typed as a list of abstract finders
+        sys.meta_path.remove(self)
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
             spec.loader = _Telling(spec.loader)  # type: ignore[assignment]  # a loader by its methods

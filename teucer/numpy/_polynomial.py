@@ -421,7 +421,7 @@ def polyfit(
 
 
 @fast(static=("degree", "rcond"))
-def _fit(x: Array, y: Array, w: ArrayLike | None, degree: int, rcond: float) -> Any:
+def _fit(x: Array, y: Array, w: Array | None, degree: int, rcond: float) -> Any:
     count = degree + 1
     powers = _vandermonde(x, count)
     target = y

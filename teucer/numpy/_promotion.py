@@ -162,7 +162,7 @@ def broadcast_axes(
     )[0]
 
 
-def lays_out_ones(x: Value) -> bool:
+def lays_out_ones(x: ArrayLike) -> bool:
     """Whether an axis of size 1 lies over mesh axes, which a reshape would lose."""
     parts = typeof(x).partition
     return parts is not None and any(

@@ -53,7 +53,7 @@ class View:
         self,
         ref: object,
         transforms: tuple[object, ...] = (),
-        operands: tuple[object, ...] = (),
+        operands: tuple[Any, ...] = (),
         aval: ShapedArray | None = None,
     ) -> None:
         if type(ref) is not Ref:
@@ -381,7 +381,9 @@ def _ref_setitem(ref: object, idx: object, x: Array) -> None:
     """Replace the elements that an index names."""
     if type(ref) is Ref and current_trace() is EVAL and type(x) in _PLAIN:
         # Written out, without views: this is what loops in Python do (benchmarks/).
-        part, views, places = ref.aval.inner, (), ()
+        part = ref.aval.inner
+        views: tuple[Index, ...] = ()
+        places: tuple[Any, ...] = ()
         if idx is not Ellipsis:
             parsed = parse_key(idx, part.shape)
             views, places = (Index(parsed.plan, len(parsed.operands), part.shape),), parsed.operands
@@ -426,9 +428,9 @@ def _for_traced(name: str, of_array: Any) -> Any:
     """A member of traced values: of references what references have, of arrays what arrays have."""
     own = METHODS[name]
     if isinstance(own, property):
-        get_own, get_array = own.fget, of_array.fget
         return property(
-            lambda x: get_own(x) if type(x.aval) is RefType else get_array(x), doc=of_array.__doc__
+            lambda x: (own if type(x.aval) is RefType else of_array).__get__(x),
+            doc=of_array.__doc__,
         )
 
     def member(x: Any, *args: Any, **kwargs: Any) -> Any:

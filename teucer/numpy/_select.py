@@ -115,10 +115,11 @@ def choose(
     numbers = operand("choose", a)
     if not dtypes.issubdtype(numbers.dtype, np.integer):
         raise ValueError(f"`a` array must be integer typed, got {numbers.dtype}")
-    options = (
-        list(choices)
-        if not isinstance(choices, ArrayImpl | Tracer | np.ndarray)
-        else list(operand("choose", choices))
+    several: Any = choices
+    options = list(
+        operand("choose", several)
+        if isinstance(several, ArrayImpl | Tracer | np.ndarray)
+        else several
     )
     n = len(options)
     if mode == "raise":

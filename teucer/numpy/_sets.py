@@ -510,9 +510,9 @@ def setxor1d(
                 for start, v in zip((0, given[0].size), given, strict=True)
             ]
         ).astype(int)
-        values = np.concatenate(given)
-        places = places[np.argsort(values[places], kind="stable")]
-        differs = values[places][1:] != values[places][:-1]
+        known = np.concatenate(given)
+        places = places[np.argsort(known[places], kind="stable")]
+        differs = known[places][1:] != known[places][:-1]
         alone = np.concatenate([[True], differs]) & np.concatenate([differs, [True]])
         return _like(take(_joining.concatenate([x, y], 0), places[alone[: places.size]]), x)
     a, b = _padded_set(x, assume_unique), _padded_set(y, assume_unique)

@@ -13,7 +13,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import Tracer, typeof
-from teucer._core.typing import Array, ArrayLike, DTypeLike
+from teucer._core.typing import Array, ArrayLike, DTypeLike, Size
 from teucer._dimensions.dimensions import is_size, is_symbolic, max_dim
 from teucer.lax import _cumulative, _dot, _elementwise, _slicing, _structure
 from teucer.lax._convolution import primitive as _convolution
@@ -191,12 +191,12 @@ def ediff1d(
     [0, 3, 5]
     """
     x = ravel(operand("ediff1d", ary))
-    parts = [
+    before, after = (
         None if e is None else convert(ravel(operand("ediff1d", e)), x.dtype)
         for e in (to_begin, to_end)
-    ]
+    )
     out = _elementwise.sub(x[1:], x[:-1])
-    parts = [p for p in (parts[0], out, parts[1]) if p is not None]
+    parts = [p for p in (before, out, after) if p is not None]
     return concatenate(parts) if len(parts) > 1 else out
 
 
@@ -245,16 +245,20 @@ def gradient(
 
 
 @fast(static=("axis",))
-def _gradient(x: Array, h: ArrayLike, axis: int) -> Any:
+def _gradient(x: Array, h: Array | float, axis: int) -> Any:
     n = x.shape[axis]
-    part = lambda low, high: _slicing.slice_in_dim(x, low, high, axis=axis)  # noqa: E731
+
+    def part(low: Size, high: Size) -> Array:
+        return _slicing.slice_in_dim(x, low, high, axis=axis)
+
     if np.ndim(h) == 0:
         inner = (part(2, n) - part(0, n - 2)) * 0.5 / h
         first, last = (part(1, 2) - part(0, 1)) / h, (part(n - 1, n) - part(n - 2, n - 1)) / h
     else:
         shape = [1] * x.ndim
         shape[axis] = n - 1
-        d = _structure.reshape(h[1:] - h[:-1], shape)
+        knots = operand("gradient", h)
+        d = _structure.reshape(knots[1:] - knots[:-1], shape)
         before, after = (
             _slicing.slice_in_dim(d, 0, n - 2, axis=axis),
             _slicing.slice_in_dim(d, 1, n - 1, axis=axis),
@@ -362,7 +366,7 @@ def interp(
         )
     if is_size("interp", knots.size, 0):
         raise ValueError("array of sample points is empty")
-    if np.ndim(period):
+    if period is not None and np.ndim(period):
         raise ValueError(f"period must be a scalar; got {typeof(operand('interp', period))}")
     if period is not None and not isinstance(period, Tracer) and period == 0:
         raise ValueError(f"period must be a non-zero value; got {period}")

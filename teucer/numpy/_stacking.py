@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes
 from teucer._core.trace import Tracer
-from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
+from teucer._core.typing import AnyArray, Array, ArrayLike, DTypeLike, Shape
 from teucer._dimensions.dimensions import as_size, ceil_div, is_symbolic, max_dim, min_dim
 from teucer._transform.vmap import vmap
 from teucer.lax import _cumulative, _elementwise, _joining, _slicing, _structure
@@ -21,7 +21,15 @@ from teucer.lax._indexing.numbers import GatherDimensionNumbers, ScatterDimensio
 from teucer.lax._padding import dynamic_size
 from teucer.numpy._library import at_once, fast
 from teucer.numpy._manipulation import atleast_1d, atleast_2d, atleast_3d, ravel, reshape
-from teucer.numpy._operands import axis_of, concrete, is_unknown, operand, operands, promoted
+from teucer.numpy._operands import (
+    axis_of,
+    concrete,
+    is_unknown,
+    operand,
+    operands,
+    promoted,
+    several,
+)
 from teucer.numpy._promotion import ANY, check_arraylike, convert, refuse_out
 
 __all__ = [
@@ -178,20 +186,22 @@ def column_stack(tup: ArrayLike | Sequence[ArrayLike]) -> Array:
     )
 
 
-def _is_array(arrays: Any) -> bool:
+def _is_array(arrays: object) -> TypeGuard[AnyArray]:
     return isinstance(arrays, ArrayImpl | Tracer | np.ndarray)
 
 
 def _each(name: str, arrays: Any, shaped: Callable[[Any], Any]) -> Any:
     """What a function makes of each array; of the rows of one array, all at once, however many
     there are."""
-    xs = operand(name, arrays) if _is_array(arrays) else operands(name, *arrays)
-    if np.shape(arrays)[:1] in ((), (0,)) if _is_array(arrays) else not xs:
-        raise ValueError(
-            f"Need at least one array to {name}."
-            + (f" Got {xs.aval}." if _is_array(arrays) else "")
-        )
-    return vmap(shaped)(xs) if _is_array(arrays) else [shaped(x) for x in xs]
+    if _is_array(arrays):
+        rows = operand(name, arrays)
+        if rows.shape[:1] in ((), (0,)):
+            raise ValueError(f"Need at least one array to {name}. Got {rows.aval}.")
+        return vmap(shaped)(rows)
+    xs = operands(name, *arrays)
+    if not xs:
+        raise ValueError(f"Need at least one array to {name}.")
+    return [shaped(x) for x in xs]
 
 
 def block(arrays: ArrayLike | Sequence[Any]) -> Array:
@@ -292,7 +302,8 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int) -> list[Any
                 f"{name}: Only integer scalar arrays can be converted to a scalar index, got "
                 f"places to cut at of dtype {known.dtype}."
             )
-        places = [as_size(i) for i in (indices_or_sections if symbolic else known)]
+        given: Any = indices_or_sections if symbolic else known
+        places = [as_size(i) for i in given]
         bounds = [0, *(min_dim(n, max_dim(i + n if i < 0 else i, 0)) for i in places), n]
     elif is_symbolic(indices_or_sections):
         raise ValueError(
@@ -328,7 +339,7 @@ def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:
     [[0, 1, 0, 1], [0, 1, 0, 1]]
     """
     x = operand("tile", A)
-    counts = tuple(reps) if isinstance(reps, Sequence) or np.ndim(reps) else (reps,)
+    counts = tuple(reps) if isinstance(reps, Sequence) else several(reps)
     ndim = max(x.ndim, len(counts))
     shape = (1,) * (ndim - x.ndim) + x.shape
     counts = (1,) * (ndim - len(counts)) + _structure.canonical_shape(counts, "tile")
@@ -432,7 +443,7 @@ def _repeat_each(x: Any, axis: int, count: int) -> Any:
 
 
 @fast(static=("axis", "length"))
-def _repeat_to(x: ArrayLike, counts: Any, axis: int, length: int) -> Any:
+def _repeat_to(x: Array, counts: Any, axis: int, length: int) -> Any:
     n = x.shape[axis]
     if length == 0 or n == 0:
         return _structure.full((*x.shape[:axis], length, *x.shape[axis + 1 :]), 0, x.dtype)
@@ -506,11 +517,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | No
     if not x.ndim:
         return x
     places = np.nonzero(concrete(x, "trim_zeros", "the size of the result depends on the values"))
-    axes = (
-        range(x.ndim)
-        if axis is None
-        else [axis_of(x, a) for a in (axis if np.ndim(axis) else (axis,))]
-    )
+    axes = range(x.ndim) if axis is None else [axis_of(x, a) for a in several(axis)]
     low, high = [0] * x.ndim, list(x.shape)
     for i in axes:
         if not places[i].size:

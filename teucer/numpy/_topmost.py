@@ -9,9 +9,9 @@ import numpy as np
 from teucer._core.typing import Array, ArrayLike, Axis
 from teucer.lax._sorting import top_k as greatest
 from teucer.numpy._operands import axis_of, operand
+from teucer.numpy._promotion import refuse_out
 from teucer.numpy._reductions import max as maximum
 from teucer.numpy._reductions import min as minimum
-from teucer.numpy._reductions import refuse_out
 from teucer.numpy._sorting import argsort
 from teucer.numpy._taking import take_along_axis
 

@@ -19,9 +19,8 @@ from teucer._dimensions.dimensions import is_size
 from teucer.lax import _cumulative, _structure
 from teucer.lax._dynamic import dynamic_index_in_dim
 from teucer.lax._identities import identity_of
-from teucer.numpy import _reductions, _ufuncs
+from teucer.numpy import _floats, _reductions, _ufuncs
 from teucer.numpy._creation import asarray
-from teucer.numpy._floats import logaddexp, logaddexp2
 from teucer.numpy._logic import where as choose
 from teucer.numpy._promotion import broadcast_to, check_arraylike, convert
 from teucer.numpy._reductions import axes_of, axis_key, keep
@@ -528,5 +527,5 @@ bitwise_xor = _object(_ufuncs.bitwise_xor, 0)
 logical_and = _object(_ufuncs.logical_and, True, _all)
 logical_or = _object(_ufuncs.logical_or, False, _any)
 logical_xor = _object(_ufuncs.logical_xor, False)
-logaddexp = _object(logaddexp, -math.inf)
-logaddexp2 = _object(logaddexp2, -math.inf)
+logaddexp = _object(_floats.logaddexp, -math.inf)
+logaddexp2 = _object(_floats.logaddexp2, -math.inf)

@@ -15,12 +15,11 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
-from teucer._core.typing import Binary, Unary
 from teucer.lax import _elementwise as lax
 from teucer.lax import _structure
 from teucer.lax._families import scalar_like
 from teucer.numpy._creation import asarray
-from teucer.numpy._library import fast
+from teucer.numpy._library import LibraryBinary, LibraryUnary, fast
 from teucer.numpy._promotion import ANY, COMPLEX, FLOATING, INEXACT, NUMERIC, promote
 
 if TYPE_CHECKING:
@@ -69,7 +68,9 @@ def is_kind(x: Any, kind: object) -> bool:
     return dtypes.issubdtype(typeof(x).dtype, kind)
 
 
-def unary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool = False) -> Unary:
+def unary(
+    name: str, kind: str, operation: Function, doc: str, *, keyword: bool = False
+) -> LibraryUnary:
     """A row for a function of one operand, which a few functions take by keyword too."""
 
     def function(x: Any, /) -> Any:
@@ -94,7 +95,9 @@ def constant(x: ArrayLike, value: complex) -> Any:
     return _structure.number(value, aval.dtype) if aval.shape else scalar_like(x, value)
 
 
-def binary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool = False) -> Binary:
+def binary(
+    name: str, kind: str, operation: Function, doc: str, *, keyword: bool = False
+) -> LibraryBinary:
     """A row for a function of two operands, which meet in one dtype and shape; a few functions take
     them by keyword too."""
 

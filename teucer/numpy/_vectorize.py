@@ -201,7 +201,7 @@ def apply_along_axis(
     """
     x = operand("apply_along_axis", arr)
     at = axis_of(x, axis)
-    f = lambda line: func1d(line, *args, **kwargs)  # noqa: E731 - vmap names it in messages
+    f: Callable[..., Any] = lambda line: func1d(line, *args, **kwargs)  # noqa: E731 - vmap names it in messages
     for _ in range(x.ndim - at - 1):
         f = vmap(f, in_axes=-1, out_axes=-1)
     for _ in range(at):
@@ -217,7 +217,7 @@ def apply_over_axes(
     >>> apply_over_axes(np.sum, np.ones((2, 3)), [0, 1]).tolist()
     [[6.0]]
     """
-    x = a
+    x: Any = a
     for axis in axes if isinstance(axes, Sequence | np.ndarray) else (axes,):
         out = func(x, axis)
         if np.ndim(out) == np.ndim(x) - 1:
@@ -228,4 +228,4 @@ def apply_over_axes(
                 f"    operand: shape {np.shape(x)}\n    result: shape {np.shape(out)}"
             )
         x = out
-    return x
+    return operand("apply_over_axes", x)

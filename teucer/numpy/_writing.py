@@ -5,6 +5,7 @@ Dynamic_update_slice where the key says the places, one scatter where index arra
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +128,7 @@ def _change(
     operation: str | Function, old: Any, value: ArrayLike, items: Sequence[Any], stepped: bool
 ) -> Any:
     """The window with its elements changed; only those at the steps, if there are steps."""
-    combine = (
+    combine: Function = (
         (lambda part, _: _applied(operation, part))
         if callable(operation)
         else OPERATIONS[operation][0]
@@ -188,16 +189,19 @@ def _scatter(operation: str | Function, x: Any, value: Any, key: Key, options: O
     if 0 in found.shape or 0 in shape:
         return _structure.reshape(x, shape)
     single = all(n == 1 for n in np.shape(found.indices)[:-1])
-    keywords = {
-        "indices_are_sorted": options.indices_are_sorted or single,
-        "unique_indices": options.unique_indices or single,
-        "mode": options.mode,
-    }
     numbers = ScatterDimensionNumbers(found.window_dims, found.collapsed, found.mapped)
-    if callable(operation):
-        out = _gather.scatter_apply(
-            x, found.indices, operation, numbers, update_shape=found.inner_shape, **keywords
-        )
-    else:
-        out = OPERATIONS[operation][1](x, found.indices, value, numbers, **keywords)
+    change: Function = (
+        functools.partial(_gather.scatter_apply, update_shape=found.inner_shape)
+        if callable(operation)
+        else OPERATIONS[operation][1]
+    )
+    out = change(
+        x,
+        found.indices,
+        operation if callable(operation) else value,
+        numbers,
+        indices_are_sorted=options.indices_are_sorted or single,
+        unique_indices=options.unique_indices or single,
+        mode=options.mode,
+    )
     return _structure.reshape(out, shape)
