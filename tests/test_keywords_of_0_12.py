@@ -78,8 +78,6 @@ def test_how_sums_are_still_to_be_taken():
     assert P("a", unreduced_kind=None) == P("a") and P("a").unreduced_kind is None
     summed = P("a", unreduced={"b"}, unreduced_kind=UnreducedKind.sum)
     assert summed == P("a", unreduced={"b"}) and summed.unreduced_kind is UnreducedKind.sum
-    with pytest.raises(NotImplementedError, match=r"combined by max .*\n.*pmax"):
-        P("a", unreduced={"b"}, unreduced_kind=UnreducedKind.max)
     with pytest.raises(ValueError, match="should be `None` when `unreduced` is an empty set"):
         P("a", unreduced_kind=UnreducedKind.sum)
 

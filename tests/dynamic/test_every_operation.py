@@ -71,6 +71,8 @@ WITHOUT_RULE = {
             "all_gather_reduced",
             "preduced",
             "reduced_vary_cast",
+            "unreduced_pmax",
+            "unreduced_pmin",
             "unreduced_psum",
             "unreduced_reduce_scatter",
             "vary_unreduced_cast",

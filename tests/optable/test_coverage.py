@@ -66,6 +66,8 @@ ELSEWHERE: dict[str, str] = {
             "all_gather_reduced",
             "preduced",
             "reduced_vary_cast",
+            "unreduced_pmax",
+            "unreduced_pmin",
             "unreduced_psum",
             "unreduced_reduce_scatter",
             "vary_unreduced_cast",

@@ -203,6 +203,7 @@ def _one_by_one(
     Where parts are still to be summed the first device has the value, the others nothing to add to
     it. Strings that several devices hold jaxlib would put on one of them.
     """
+    check_no_extreme(sharding)
     parts = []
     devices = shardings.devices_of(sharding)
     for device, more in zip(devices, sharding._sums() or (False,) * len(devices), strict=True):
@@ -215,6 +216,18 @@ def _one_by_one(
                 )
             )
     return xla.assemble(aval.carrier, sharding, parts, committed=committed)
+
+
+def check_no_extreme(sharding: Sharding) -> None:
+    """Check that parts of an array that is to be made are not those of a maximum or minimum."""
+    for kind in sharding._sums():
+        if isinstance(kind, str):
+            raise NotImplementedError(
+                f"An array of which the {kind} is still to be taken over mesh axes is not made of "
+                f"a value.\n    sharding: {sharding}\n  lax.reduce_{kind}(x, axes, "
+                "out_sharding=...) gives one, and jax.make_array_from_single_device_arrays makes "
+                "one of its parts."
+            )
 
 
 def _same_place(x: ArrayImpl, sharding: Sharding, committed: bool, copy: bool) -> Any:

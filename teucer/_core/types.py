@@ -381,7 +381,8 @@ class ShapedArray(Aval):
     def _manual_text(self) -> str:
         """Over which mesh axes the value varies, is still to be summed, or its cotangent is: `{V:x,
         U:(y,z)}`."""
-        axes = {"V": self.vma, "U": self.unreduced, "R": self.reduced}
+        kind = self.partition.spec.combined if self.unreduced else ""
+        axes = {"V": self.vma, f"U_{kind}" if kind else "U": self.unreduced, "R": self.reduced}
         parts = [
             f"{kind}:{_names_text(sorted(map(str, names)))}"
             for kind, names in axes.items()

@@ -67,6 +67,8 @@ def exchanged(x: ArrayImpl, sharding: Sharding, copy: bool = False) -> Any:
     if old.num_devices == 1 and sharding.is_fully_replicated:
         return None
     if same_devices:
+        if old._sums() != sharding._sums():
+            transfer.check_no_extreme(sharding)
         return _by_program(x, sharding) if isinstance(sharding, NamedSharding) else None
     if old.num_devices == sharding.num_devices and isinstance(sharding, NamedSharding):
         mesh = sharding.mesh.update(

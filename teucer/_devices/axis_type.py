@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, final
 
 from teucer._base import memo
 from teucer._core.provided import provided
-from teucer._devices.specs import UnreducedKind, check_kind
+from teucer._devices.specs import (
+    AS_IN_0_12,
+    PartitionSpec,
+    UnreducedKind,
+    check_kind,
+    kind_of,
+    kind_within,
+)
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
@@ -15,20 +22,21 @@ if TYPE_CHECKING:
 
 @final
 class ManualAxisType:
-    """How a value lies over manual mesh axes: those over which it varies, is still to be summed, or
-    its cotangent is.
+    """How a value lies over manual mesh axes: those over which it varies, is still to be summed (or
+    combined as unreduced_kind says), or its cotangent is.
 
     Equal ones are one object. Raises ValueError if an axis is in two of the sets.
 
-    >>> ManualAxisType(varying={"x"}).to_ct_mat()
-    ManualAxisType(varying=frozenset({'x'}), unreduced=frozenset(), reduced=frozenset())
+    >>> ManualAxisType(varying={"x"}, unreduced={"y"}).to_ct_mat().reduced
+    frozenset({'y'})
     """
 
-    __slots__ = ("__weakref__", "reduced", "unreduced", "varying")
+    __slots__ = ("__weakref__", "reduced", "unreduced", "unreduced_kind", "varying")
     _made: ClassVar[memo.Interned[ManualAxisType]] = memo.Interned()
     varying: frozenset[Any]
     unreduced: frozenset[Any]
     reduced: frozenset[Any]
+    unreduced_kind: UnreducedKind | None
 
     def __new__(
         cls,
@@ -40,10 +48,11 @@ class ManualAxisType:
     ) -> ManualAxisType:
         if unreduced_kind is not None:
             check_kind(unreduced, unreduced_kind)
-        key = (frozenset(varying), frozenset(unreduced), frozenset(reduced))
+        sets = (frozenset(varying), frozenset(unreduced), frozenset(reduced))
+        key = (*sets, kind_of(sets[1], unreduced_kind))
         found = cls._made.get(key)
         if found is None:
-            named = dict(zip(("varying", "unreduced", "reduced"), key, strict=True))
+            named = dict(zip(("varying", "unreduced", "reduced"), sets, strict=True))
             for one, other in (
                 ("varying", "unreduced"),
                 ("varying", "reduced"),
@@ -57,20 +66,18 @@ class ManualAxisType:
             found = super().__new__(cls)
             for name, axes in named.items():
                 object.__setattr__(found, name, axes)
+            object.__setattr__(found, "unreduced_kind", key[-1])
             found = cls._made.keep(key, found)
         return found
-
-    @property
-    def unreduced_kind(self) -> UnreducedKind | None:
-        """How values are combined over the `unreduced` axes: by their sum; None without such."""
-        return UnreducedKind.sum if self.unreduced else None
 
     def said(self, sharding: object, ndim: int) -> tuple[frozenset[Any], Any]:
         """What the fields of a type say, of which this is said besides its sharding: over which
         axes it varies, and its sharding with sums. None: over the mesh in force."""
         if self.unreduced or self.reduced:
             whole: Any = provided.whole_sharding(ndim) if sharding is None else sharding
-            spec = whole.spec.update(unreduced=self.unreduced, reduced=self.reduced)
+            spec = whole.spec.update(
+                unreduced=self.unreduced, reduced=self.reduced, unreduced_kind=self.unreduced_kind
+            )
             sharding = whole.update(spec=spec)
         return self.varying, sharding
 
@@ -90,18 +97,22 @@ class ManualAxisType:
 
     def update(self, **kwargs: Any) -> ManualAxisType:
         """With some of the sets changed."""
-        return ManualAxisType(
-            **{
-                "varying": self.varying,
-                "unreduced": self.unreduced,
-                "reduced": self.reduced,
-                **kwargs,
-            }
-        )
+        sets = {
+            "varying": self.varying,
+            "unreduced": self.unreduced,
+            "reduced": self.reduced,
+            **kwargs,
+        }
+        if sets["unreduced"]:
+            sets.setdefault("unreduced_kind", self.unreduced_kind)
+        return ManualAxisType(**sets)
 
     def to_ct_mat(self) -> ManualAxisType:
         """Of the cotangent: a sum still to be taken of one is already taken of the other."""
-        return self.update(unreduced=self.reduced, reduced=self.unreduced)
+        spec = PartitionSpec(
+            unreduced=self.unreduced, reduced=self.reduced, unreduced_kind=self.unreduced_kind
+        ).to_ct_spec()
+        return ManualAxisType(varying=self.varying, unreduced=spec.unreduced, reduced=spec.reduced)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"ManualAxisType cannot be changed: {name}. Use update.")
@@ -113,26 +124,34 @@ class ManualAxisType:
         return self
 
     def __reduce__(self) -> Any:
-        return _remake, (self.varying, self.unreduced, self.reduced)
+        return _remake, (self.varying, self.unreduced, self.reduced, self.unreduced_kind)
 
     def __repr__(self) -> str:
+        kind = f", unreduced_kind={self.unreduced_kind}" if AS_IN_0_12 else ""
         return (
             f"ManualAxisType(varying={self.varying}, unreduced={self.unreduced}, "
-            f"reduced={self.reduced})"
+            f"reduced={self.reduced}{kind})"
         )
 
 
 def _remake(
-    varying: Iterable[object], unreduced: Iterable[object], reduced: Iterable[object]
+    varying: Iterable[object],
+    unreduced: Iterable[object],
+    reduced: Iterable[object],
+    unreduced_kind: UnreducedKind | None = None,
 ) -> ManualAxisType:
-    return ManualAxisType(varying=varying, unreduced=unreduced, reduced=reduced)
+    return ManualAxisType(
+        varying=varying, unreduced=unreduced, reduced=reduced, unreduced_kind=unreduced_kind
+    )
 
 
 def manual_type(aval: ShapedArray) -> ManualAxisType:
     """What the type of an array says of manual mesh axes."""
     manual = frozenset() if aval.partition is None else aval.partition.mesh.manual_axes
+    unreduced = aval.unreduced.intersection(manual)
     return ManualAxisType(
         varying=aval.vma,
-        unreduced=aval.unreduced.intersection(manual),
+        unreduced=unreduced,
         reduced=aval.reduced.intersection(manual),
+        unreduced_kind=kind_within(aval, unreduced),
     )

@@ -26,7 +26,9 @@ from teucer._devices.specs import (
     UNCONSTRAINED,
     DuplicateSpecError,
     PartitionSpec,
+    UnreducedKind,
     entry_names,
+    kind_within,
 )
 
 if TYPE_CHECKING:
@@ -273,6 +275,7 @@ def _laid_out(
         *[None] * (out.ndim - len(entries)),
         unreduced=sums.unreduced,
         reduced=sums.reduced,
+        unreduced_kind=sums.kind,
     )
     sizes = sharding.mesh.sizes
     for i, entry in enumerate(spec):
@@ -300,11 +303,12 @@ def _laid_out(
 
 
 class Sums(NamedTuple):
-    """The mesh axes over which a value is still to be summed, and those over which its cotangent
-    is."""
+    """The mesh axes over which a value is still to be summed, or combined as `kind` says, and those
+    over which its cotangent is still to be summed."""
 
     unreduced: frozenset[Any]
     reduced: frozenset[Any]
+    kind: UnreducedKind | None = None
 
 
 WHOLE = Sums(NOTHING, NOTHING)
@@ -320,21 +324,55 @@ def of_sums(primitive: Primitive, avals: Sequence[Aval]) -> Sums:
     arrays = [a for a in avals if isinstance(a, ShapedArray)]
     unreduced = NOTHING.union(*[a.unreduced for a in arrays])
     reduced = NOTHING.union(*[a.reduced for a in arrays]) - unreduced
+    kind = None
     if unreduced:
-        _check_unreduced(primitive, avals)
+        kind = _check_kind(primitive, arrays)
+        _check_unreduced(primitive, avals, kind)
     if dialects.drops_reduced[type(primitive)]:
         reduced = NOTHING
     elif reduced:
         _check_reduced(primitive, arrays, reduced)
-    return Sums(unreduced, reduced) if unreduced or reduced else WHOLE
+    return Sums(unreduced, reduced, kind) if unreduced or reduced else WHOLE
 
 
-def _check_unreduced(primitive: Any, avals: Sequence[Aval]) -> None:
+def _check_kind(primitive: Primitive, arrays: Sequence[Aval]) -> UnreducedKind | None:
+    """How the parts are combined that are operands, which must be one way. A maximum or minimum
+    only of what places elements, or takes the same extreme (`combines`)."""
+    kinds = {kind for a in arrays if (kind := kind_within(a, a.unreduced)) is not None}
+    for kind in kinds - {UnreducedKind.sum}:
+        if len(kinds) > 1 or not (primitive.rearranges or _combines(primitive, kind)):
+            raise NonlinearOnPartsError(
+                f"{primitive} cannot take parts of which the {kind.name} is still to be taken over "
+                f"mesh axes. Got {_listed(arrays)}\n  Take it first, with jax.reshard."
+            )
+    return next(iter(kinds), None)
+
+
+def _combines(primitive: Primitive, kind: UnreducedKind) -> bool:
+    rule = combines.of(primitive)
+    return rule is not None and rule(kind)
+
+
+# combines(kind) -> bool: whether the primitive may act on each part of a maximum or minimum that is
+# still to be taken.
+combines = dialects.Table()
+
+
+@combines.rule
+def in_place(primitive: Primitive, kind: UnreducedKind) -> bool:
+    """The rule `combines` of primitives whose results are elements of their operands, at places
+    that these do not decide."""
+    return True
+
+
+def _check_unreduced(primitive: Any, avals: Sequence[Aval], combined: UnreducedKind | None) -> None:
     """Check that results are linear in the operands that are still to be summed."""
     kind, of_each = (
         primitive.linear_in,
         [a.unreduced if isinstance(a, ShapedArray) else NOTHING for a in avals],
     )
+    if kind is None and combined is not UnreducedKind.sum:
+        kind = "sum"
     if kind == "product":
         named = [i for i, axes in enumerate(of_each) if axes]
         if len(named) > 1:
@@ -394,7 +432,9 @@ def gives_parts(primitive: Primitive, avals: Sequence[Aval], outs: Sequence[Aval
     """Whether results are parts of sums because operands are, or because they are divided along
     what is summed."""
     if primitive.higher_order or (
-        primitive.linear_in is None and not dialects.drops_reduced[type(primitive)]
+        primitive.linear_in is None
+        and not dialects.drops_reduced[type(primitive)]
+        and combines.of(primitive) is None
     ):
         return False
     wanted = NOTHING.union(*[a.unreduced for a in outs])
@@ -402,9 +442,15 @@ def gives_parts(primitive: Primitive, avals: Sequence[Aval], outs: Sequence[Aval
     return bool(wanted) and wanted <= NOTHING.union(*[s.unreduced.union(s.names()) for s in specs])
 
 
-def check_parts(x: Aval, axes: Sequence[int], out_sharding: Partition | None) -> None:
-    """Check that a sum of x over axes may be laid out so, if over some mesh axes it is still to be
-    taken."""
+def check_parts(
+    x: Aval,
+    axes: Sequence[int],
+    out_sharding: Partition | None,
+    name: str = "reduce_sum",
+    kind: UnreducedKind = UnreducedKind.sum,
+) -> None:
+    """Check that a reduction of x over axes may be laid out so, if over some mesh axes it is still
+    to be taken."""
     wanted = frozenset() if out_sharding is None else out_sharding.spec.unreduced
     over = (
         () if x.partition is None else (n for i in axes for n in entry_names(x.partition.spec[i]))
@@ -412,8 +458,13 @@ def check_parts(x: Aval, axes: Sequence[int], out_sharding: Partition | None) ->
     if not wanted <= x.unreduced.union(over):
         raise ShardingTypeError(
             "out_sharding's unreduced axes should be in operand's specs that were "
-            f"{'reduce_sum' if AS_IN_0_12 else 'summed'} over. Got "
+            f"{name if AS_IN_0_12 else 'summed'} over. Got "
             f"operand={x.str_short()}, axes={set(axes)}, unreduced_spec={set(wanted)}"
+        )
+    if wanted and out_sharding is not None and out_sharding.spec.unreduced_kind is not kind:
+        raise ShardingTypeError(
+            f"{name} requires `out_sharding`'s unreduced_kind to be {kind} but got "
+            f"{out_sharding.spec}"
         )
 
 
@@ -424,7 +475,7 @@ def check_same_parts(name: str, x: Aval, out_sharding: Partition | None) -> None
         return
     for what in ("unreduced", "reduced"):
         own, wanted = getattr(x, what), getattr(out_sharding.spec, what)
-        if own != wanted:
+        if own != wanted or (own and x.partition.spec.combined != out_sharding.spec.combined):
             how = (
                 f"must be {what} over the same mesh axes as operand"
                 if own

@@ -48,17 +48,12 @@ def part_aval(aval: Any, spec: Any, mesh: Any, manual: frozenset[Any], check_vma
     shape = tuple(d // n for d, n in zip(aval.shape, _sizes(spec, mesh, aval.ndim), strict=True))
     own = PartitionSpec(*[None] * aval.ndim) if aval.partition is None else aval.partition.spec
     rest = [tuple(n for n in entry_names(e) if n not in manual) for e in own]
-    sums = {"unreduced": own.unreduced - manual, "reduced": own.reduced - manual}
-    if check_vma:
-        sums = {
-            "unreduced": sums["unreduced"] | spec.unreduced,
-            "reduced": sums["reduced"] | spec.reduced,
-        }
+    sums = _sums(own, spec if check_vma else PartitionSpec(), manual)
     sharding = None
     if any(rest) or any(sums.values()):
         sharding = NamedSharding(
             mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual)),
-            PartitionSpec(*rest, unreduced=sums["unreduced"], reduced=sums["reduced"]),
+            PartitionSpec(*rest, **sums),
         )
     over = names_of_spec(spec) - left_out(mesh) if check_vma else frozenset()
     return aval.update(shape=shape, sharding=sharding, vma=aval.vma | over)
@@ -81,16 +76,23 @@ def whole_aval(aval: Any, spec: Any, mesh: Any, manual: frozenset[object], check
         (*(n for n in new if abstract.type_of[n] is AxisType.Explicit), *old)
         for new, old in zip(given, own, strict=True)
     ]
-    sums = {
-        "unreduced": aval.unreduced - manual | spec.unreduced,
-        "reduced": aval.reduced - manual | spec.reduced,
-    }
+    sums = _sums(PartitionSpec() if aval.partition is None else aval.partition.spec, spec, manual)
     sharding = (
         NamedSharding(abstract, PartitionSpec(*entries, **sums))
         if any(entries) or any(sums.values())
         else None
     )
     return aval.update(shape=shape, sharding=sharding, vma=aval.vma - manual)
+
+
+def _sums(own: PartitionSpec, spec: PartitionSpec, manual: frozenset[Any]) -> dict[str, Any]:
+    """What a type and a spec say of sums: the type of axes that are not manual."""
+    unreduced = own.unreduced - manual | spec.unreduced
+    return {
+        "unreduced": unreduced,
+        "reduced": own.reduced - manual | spec.reduced,
+        "unreduced_kind": (spec if spec.unreduced else own).unreduced_kind if unreduced else None,
+    }
 
 
 def _is_whole(spec: object) -> bool:

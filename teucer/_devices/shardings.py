@@ -26,7 +26,7 @@ from teucer._xla.arrays import (
 from teucer._xla.client import DeviceList
 
 if TYPE_CHECKING:
-    from teucer._core.types import Aval
+    from teucer._core.types import Aval, ShapedArray
     from teucer._core.typing import Size
 
 __all__ = [
@@ -152,9 +152,9 @@ class DeviceSharding(Sharding):  # type: ignore[misc]  # jaxlib's classes are un
             and lie_alike(self, other, ndim)
         )
 
-    def _sums(self) -> tuple[bool, ...]:
+    def _sums(self) -> tuple[bool | str, ...]:
         """For each device whether its part is one of a sum, and not the first, where parts are
-        still to be summed; else nothing."""
+        still to be summed; else nothing. "max" or "min" where they are to be combined so."""
         return ()
 
     def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
@@ -367,11 +367,15 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
     def _places(self, ndim: int) -> Sequence[tuple[int, ...]]:
         return _places_of(self.mesh.axis_sizes, self._axes(ndim))
 
-    def _sums(self) -> tuple[bool, ...]:
+    def _sums(self) -> tuple[bool | str, ...]:
         if not self.spec.unreduced:
             return ()
         at = [i for i, name in enumerate(self.mesh.axis_names) if name in self.spec.unreduced]
-        return tuple(bool(any(place[i] for i in at)) for place in np.ndindex(*self.mesh.axis_sizes))
+        more = self.spec.combined or True
+        return tuple(
+            more if any(place[i] for i in at) else False
+            for place in np.ndindex(*self.mesh.axis_sizes)
+        )
 
     def _axes(self, ndim: int) -> tuple[tuple[int, ...], ...]:
         """For each axis of an array, the positions of the mesh axes that partition it."""
@@ -406,6 +410,29 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
     def replicated_axes(self) -> frozenset[Any]:
         """The mesh axes along which devices hold the same."""
         return frozenset(self.mesh.axis_names) - set(self.spec.names()) - self.spec.unreduced
+
+    def check_parts_of(self, aval: ShapedArray) -> None:
+        """Check that a value of this type can be laid out so: as parts of a maximum or minimum only
+        what is such parts already.
+
+        Raises ValueError otherwise.
+        """
+        wanted = self.spec
+        if aval.partition is None:
+            own = PartitionSpec(*[None] * aval.ndim)
+        else:
+            own = aval.partition.spec
+        if own.combined != wanted.combined and own.unreduced and wanted.unreduced:
+            raise ValueError(
+                "The unreduced_kind of input and output sharding passed to `jax.reshard` should be "
+                f"the same. Got input spec: {own} and output spec: {wanted}"
+            )
+        if wanted.combined and not wanted.unreduced <= own.unreduced:
+            raise ValueError(
+                "out_sharding passed to `jax.reshard` cannot be more unreduced than the input. Got "
+                f"input pspec: {own}, out pspec: {wanted}\n"
+                f"  lax.reduce_{wanted.combined}(x, axes, out_sharding=...) gives such parts."
+            )
 
     def update(self, **kwargs: Any) -> NamedSharding:
         """The sharding with some of its fields (mesh, spec, memory_kind) changed."""
@@ -583,7 +610,16 @@ def explicit_sharding(name: str, where: object, ndim: int | None) -> Any:
             )
     if ndim is not None and len(where.spec) > ndim:
         where.check_compatible_aval((1,) * ndim)
+    if where.spec.combined and name not in _OF_ANY_KIND:
+        raise ValueError(
+            f"`out_sharding` passed to `{name}` can only contain unreduced of kind `sum`. Got "
+            f"out_sharding={where}"
+        )
     return where
+
+
+# What may be given parts of a maximum or minimum, or give them.
+_OF_ANY_KIND = ("reshape", "reshard", "reduce_max", "reduce_min")
 
 
 def _check_context(name: str, mesh: Mesh | AbstractMesh) -> None:
@@ -620,10 +656,12 @@ def _typed(sharding: NamedSharding, ndim: int) -> Any:
     omitted = meshes.left_out(mesh)
     explicit = set(mesh.explicit_axes).difference(omitted)
     entries = [tuple(n for n in names if n in explicit) for names in sharding._names(ndim)]
+    unreduced = sharding.spec.unreduced.difference(omitted)
     spec = PartitionSpec(
         *entries,
-        unreduced=sharding.spec.unreduced.difference(omitted),
+        unreduced=unreduced,
         reduced=sharding.spec.reduced.difference(omitted),
+        unreduced_kind=sharding.spec.unreduced_kind if unreduced else None,
     )
     if not spec.names() and not spec.unreduced and not spec.reduced:
         return None

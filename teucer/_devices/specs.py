@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, final
 from teucer._xla.client import jaxlib_version
 
 if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
     from teucer._core.typing import Partition
 
 # Whether specs and meshes have the forms of JAX 0.12.
@@ -51,18 +52,19 @@ class PartitionSpec:
     UNCONSTRAINED.
 
     Axes that are left out at the end are not partitioned.
-    unreduced: mesh axes over which the array is still to be summed. reduced: those over which its
-    cotangent will be.
+    unreduced: mesh axes over which the array is still to be summed, or combined otherwise, as
+    unreduced_kind says. reduced: those over which its cotangent will be.
 
     >>> PartitionSpec("x", None, ("y", "z"))
     P('x', None, ('y', 'z'))
     """
 
-    __slots__ = ("partitions", "reduced", "unreduced", "_hash")
+    __slots__ = ("partitions", "reduced", "unreduced", "unreduced_kind", "_hash")
     UNCONSTRAINED: ClassVar[Any] = UNCONSTRAINED
     partitions: tuple[Any, ...]
     unreduced: frozenset[Any]
     reduced: frozenset[Any]
+    unreduced_kind: UnreducedKind | None
     _hash: int
 
     # Not __init__: pickles of JAX make objects by __new__ alone.
@@ -80,7 +82,8 @@ class PartitionSpec:
         if unreduced or reduced:
             _check_sums(unreduced, reduced)
         self.unreduced, self.reduced = frozenset(unreduced), frozenset(reduced)
-        self._hash = hash((self.partitions, self.unreduced, self.reduced))
+        self.unreduced_kind = kind_of(self.unreduced, unreduced_kind)
+        self._hash = hash((self.partitions, self.unreduced, self.reduced, self.combined))
         named = set(self.names())
         for what in ("unreduced", "reduced"):
             if named & getattr(self, what):
@@ -91,9 +94,11 @@ class PartitionSpec:
         return self
 
     @property
-    def unreduced_kind(self) -> UnreducedKind | None:
-        """How values are to be combined over its unreduced axes; None where there are none."""
-        return UnreducedKind.sum if self.unreduced else None
+    def combined(self) -> str:
+        """ "max" or "min" where parts are to be combined so; empty for sums, and where there are
+        none."""
+        kind = self.unreduced_kind
+        return "" if kind is None or kind is UnreducedKind.sum else kind.name
 
     def names(self) -> list[Any]:
         """The mesh axes that it names, in order."""
@@ -104,20 +109,37 @@ class PartitionSpec:
         partitions: Iterable[object] | None = None,
         unreduced: Iterable[object] | None = None,
         reduced: Iterable[object] | None = None,
+        unreduced_kind: UnreducedKind | None = None,
     ) -> PartitionSpec:
-        """The spec with some of its fields changed."""
+        """The spec with some of its fields changed. Without unreduced axes it has no kind."""
+        unreduced = self.unreduced if unreduced is None else unreduced
         return PartitionSpec(
             *(self.partitions if partitions is None else partitions),
-            unreduced=self.unreduced if unreduced is None else unreduced,
+            unreduced=unreduced,
             reduced=self.reduced if reduced is None else reduced,
+            unreduced_kind=unreduced_kind or (self.unreduced_kind if unreduced else None),
         )
 
     def to_ct_spec(self) -> PartitionSpec:
-        """The spec of cotangents: a sum still to be taken of one is already taken of the other."""
-        return self.update(unreduced=self.reduced, reduced=self.unreduced)
+        """The spec of cotangents: a sum still to be taken of one is already taken of the other.
+
+        Raises NotImplementedError where a maximum or minimum is still to be taken.
+        """
+        tangent = self.to_tangent_spec()
+        return PartitionSpec(*self.partitions, unreduced=tangent.reduced, reduced=tangent.unreduced)
 
     def to_tangent_spec(self) -> PartitionSpec:
-        """The spec of tangents: the same."""
+        """The spec of tangents: the same.
+
+        Raises NotImplementedError where a maximum or minimum is still to be taken.
+        """
+        if self.combined:
+            raise NotImplementedError(
+                f"The {self.combined} over mesh axes {set(self.unreduced)} is still to be taken of "
+                "a value that is differentiated, and such values have no tangents.\n"
+                f"    {self}\n  Give the reduction an out_sharding without unreduced axes, or take "
+                "it first, with jax.reshard."
+            )
         return self
 
     def to_lo(self) -> list[PartitionSpec]:
@@ -153,10 +175,11 @@ class PartitionSpec:
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, PartitionSpec):
-            return (self.partitions, self.unreduced, self.reduced) == (
+            return (self.partitions, self.unreduced, self.reduced, self.unreduced_kind) == (
                 other.partitions,
                 other.unreduced,
                 other.reduced,
+                other.unreduced_kind,
             )
         if isinstance(other, tuple):
             return (
@@ -170,7 +193,7 @@ class PartitionSpec:
         return self._hash
 
     def __reduce__(self) -> Any:
-        return _remake_spec, (self.partitions, self.unreduced, self.reduced)
+        return _remake_spec, (self.partitions, self.unreduced, self.reduced, self.unreduced_kind)
 
     def __deepcopy__(self, memo: dict[int, object]) -> PartitionSpec:
         return self
@@ -183,14 +206,19 @@ class PartitionSpec:
             if axes
         ]
         if self.unreduced and AS_IN_0_12:
-            sets.append("unreduced_kind=sum")
+            sets.append(f"unreduced_kind={self.combined or 'sum'}")
         return f"P({', '.join(filter(None, [inner.rstrip(',') if sets else inner, *sets]))})"
 
 
 def _remake_spec(
-    partitions: Iterable[object], unreduced: Iterable[object], reduced: Iterable[object]
+    partitions: Iterable[object],
+    unreduced: Iterable[object],
+    reduced: Iterable[object],
+    unreduced_kind: UnreducedKind | None = None,
 ) -> PartitionSpec:
-    return PartitionSpec(*partitions, unreduced=unreduced, reduced=reduced)
+    return PartitionSpec(
+        *partitions, unreduced=unreduced, reduced=reduced, unreduced_kind=unreduced_kind
+    )
 
 
 def _check_sums(unreduced: Iterable[object], reduced: Iterable[object]) -> None:
@@ -233,6 +261,19 @@ def entry_names(entry: object) -> tuple[Any, ...]:
     return entry if isinstance(entry, tuple) else (entry,)
 
 
+def kind_of(
+    unreduced: frozenset[object], kind: UnreducedKind | None = None
+) -> UnreducedKind | None:
+    """How parts over these axes are to be combined: by their sum unless another is given; None
+    where there are no axes."""
+    return kind or UnreducedKind.sum if unreduced else None
+
+
+def kind_within(aval: ShapedArray, axes: frozenset[object]) -> UnreducedKind | None:
+    """How parts of values of a type are to be combined over some of its unreduced axes."""
+    return aval.partition.spec.unreduced_kind if axes else None
+
+
 def check_kind(unreduced: Iterable[object], kind: UnreducedKind) -> None:
     if not isinstance(kind, UnreducedKind):
         raise TypeError(
@@ -244,10 +285,11 @@ def check_kind(unreduced: Iterable[object], kind: UnreducedKind) -> None:
             "`unreduced_kind` should be `None` when `unreduced` is an empty set. Got "
             f"unreduced_kind={kind!r} and unreduced={unreduced!r}"
         )
-    if kind is not UnreducedKind.sum:
+    if kind is not UnreducedKind.sum and not AS_IN_0_12:
         raise NotImplementedError(
-            f"unreduced_kind: arrays still to be combined by {kind.name} are not supported."
-            "\n  Take the reduction over the mesh axis first (lax.pmax, lax.pmin)."
+            f"unreduced_kind: arrays still to be combined by {kind.name} need jaxlib 0.12; "
+            f"{jaxlib_version} is installed.\n  Take the reduction over the mesh axis first "
+            "(lax.pmax, lax.pmin)."
         )
 
 

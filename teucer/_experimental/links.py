@@ -134,6 +134,6 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("all_gather", "all_gather_invariant", "all_gather_reduced"), all_gather),
     **dict.fromkeys(("reduce_scatter", "unreduced_reduce_scatter"), reduce_scatter),
     **dict.fromkeys(("psum", "psum_invariant", "unreduced_psum"), psum),
-    **dict.fromkeys(("pmax", "pmin"), extreme),
+    **dict.fromkeys(("pmax", "pmin", "unreduced_pmax", "unreduced_pmin"), extreme),
     "all_to_all": all_to_all, "ppermute": ppermute, "pbroadcast": pbroadcast,
 }  # fmt: skip

@@ -143,7 +143,12 @@ def _over_own_mesh(sharding: Sharding | None, avals: Avals, exported: Exported) 
         frozenset(names[n] for n in axes)
         for axes in (sharding.spec.unreduced, sharding.spec.reduced)
     )
-    spec = PartitionSpec(*entries, unreduced=unreduced, reduced=reduced)
+    spec = PartitionSpec(
+        *entries,
+        unreduced=unreduced,
+        reduced=reduced,
+        unreduced_kind=sharding.spec.unreduced_kind,
+    )
     return typed(NamedSharding(mesh, spec), len(entries))
 
 

@@ -23,7 +23,7 @@ from teucer._core.memory import MemorySpace
 from teucer._core.types import ShapedArray, float0
 from teucer._devices.meshes import AbstractDevice, AbstractMesh, AxisType, Mesh
 from teucer._devices.shardings import NamedSharding
-from teucer._devices.specs import UNCONSTRAINED, PartitionSpec
+from teucer._devices.specs import UNCONSTRAINED, PartitionSpec, UnreducedKind
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._export.symbolic_shapes import SymbolicScope, symbolic_shape
 from teucer._trees import pytrees
@@ -291,6 +291,8 @@ def sharding_text(sharding: NamedSharding | None, devices: Sequence[object] = ()
     for name, axes in ("unreduced", spec.unreduced), ("reduced", spec.reduced):
         if axes:
             text[name] = sorted(axes)
+    if spec.combined:
+        text["combined"] = spec.combined
     if isinstance(mesh, AbstractMesh) and mesh.abstract_device is not None:
         text["device"] = dataclasses.asdict(mesh.abstract_device)
     if any(kind is not AxisType.Auto for kind in mesh.axis_types):
@@ -315,6 +317,7 @@ def sharding_of(text: Mapping[str, Any] | None, devices: Sequence[Device] = ()) 
         ],
         unreduced=frozenset(text.get("unreduced", ())),
         reduced=frozenset(text.get("reduced", ())),
+        unreduced_kind=UnreducedKind[text["combined"]] if "combined" in text else None,
     )
     types = tuple([AxisType[name] for name in text.get("types", ["Auto"] * len(names))])
     if "devices" not in text:

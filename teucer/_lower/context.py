@@ -395,6 +395,7 @@ class Context:
     def summed(self, x: Value, sharding: NamedSharding) -> Value:
         """x laid out by a sharding over other axes of which its parts are still to be summed."""
         if sharding.spec.unreduced - x.aval.unreduced:
+            sharding.check_parts_of(x.aval)
             # Shardy aborts where an operation that sums is itself to give parts of the sum, and
             # does not sum over devices.
             x = self.constrain(

@@ -137,7 +137,7 @@ def partition(symbol: str, sharding: NamedSharding, ndim: int, *, of_type: bool 
         for n in sharding.mesh.axis_names
         if n in spec.unreduced and n not in sharding.mesh.manual_axes
     ]
-    unreduced = f", unreduced={{{', '.join(map(_axis, names))}}}" if names else ""
+    unreduced = f", unreduced={spec.combined}{{{', '.join(map(_axis, names))}}}" if names else ""
     whole = ""
     if of_type and sharding.mesh.auto_axes:
         axes = [

@@ -78,6 +78,8 @@ _MESHES = frozenset(
         "reduce_scatter",
         "reshard",
         "sharding_constraint",
+        "unreduced_pmax",
+        "unreduced_pmin",
         "unreduced_psum",
         "device_put",
         "unreduced_reduce_scatter",

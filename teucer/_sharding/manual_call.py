@@ -23,7 +23,7 @@ from teucer._devices import meshes
 from teucer._devices.meshes import AxisType, Mesh
 from teucer._devices.parts import low_specs, names_of_spec, whole_aval
 from teucer._devices.shardings import NamedSharding
-from teucer._devices.specs import PartitionSpec, entry_names
+from teucer._devices.specs import PartitionSpec, entry_names, kind_within
 from teucer._dialects.high.lowering import lowered, refuse_mutable, taken_apart
 from teucer._dialects.meshes.manual import manual_computation
 from teucer._dialects.references.discharge import discharged
@@ -89,8 +89,12 @@ def residual_spec(aval: Aval, mesh: BaseMesh, manual: frozenset[str], check_vma:
     varying = [
         name for name in named_over(aval, mesh, manual, check_vma) if name not in aval.unreduced
     ]
+    unreduced = aval.unreduced & manual
     return PartitionSpec(
-        tuple(varying), unreduced=aval.unreduced & manual, reduced=aval.reduced & manual
+        tuple(varying),
+        unreduced=unreduced,
+        reduced=aval.reduced & manual,
+        unreduced_kind=kind_within(aval, unreduced),
     )
 
 

@@ -11,7 +11,7 @@ from teucer._core.high import is_high, low_types
 from teucer._core.trace import typeof
 from teucer._devices.meshes import AxisType, left_out
 from teucer._devices.parts import low_specs
-from teucer._devices.specs import PartitionSpec, entry_names
+from teucer._devices.specs import PartitionSpec, entry_names, kind_within
 from teucer._dialects.high.types import HighSpec
 from teucer._sharding.manual_eager import Devices
 from teucer._trees import pytrees
@@ -85,6 +85,7 @@ def in_specs_of(
             *[tuple(n for n in e if n in where.manual) for e in own],
             unreduced=aval.unreduced & where.manual,
             reduced=aval.reduced & where.manual,
+            unreduced_kind=kind_within(aval, aval.unreduced & where.manual),
         )
         if spec is Infer:
             if not all_explicit:
@@ -97,10 +98,14 @@ def in_specs_of(
             continue
         stated = [tuple(n for n in entry_names(e) if n not in omitted) for e in spec]
         stated += [()] * (aval.ndim - len(stated))
-        sums = (spec.unreduced, spec.reduced)
-        if sums != (mine.unreduced, mine.reduced):
+        differ = (spec.unreduced, spec.reduced, spec.unreduced_kind) != (
+            mine.unreduced,
+            mine.reduced,
+            mine.unreduced_kind,
+        )
+        if differ:
             _check_sums("in_specs", spec, where)
-        if sums != (mine.unreduced, mine.reduced) or (
+        if differ or (
             (all_explicit or aval.partition is not None)
             and any(
                 [n for n in e if explicit[n] is AxisType.Explicit and n in where.manual] != list(m)
@@ -247,6 +252,12 @@ def out_specs_of(
                 f"out_aval={aval.str_short(short_dtypes=True)}\n    {result}\n"
                 "  Cast it with jax.lax.pcast(x, axes, to='reduced')."
             )
+        if where.check_vma and spec.combined != _combined(aval):
+            raise ValueError(
+                "out_specs passed to shard_map should be equal to the unreduced_kind present on "
+                f"the out_aval. Got out_specs={spec} and "
+                f"out_aval={aval.str_short(short_dtypes=True)}\n    {result}"
+            )
         extra = (
             (aval.vma | aval.unreduced) & where.manual - set(spec.names()) - spec.unreduced
             if where.check_vma
@@ -255,6 +266,10 @@ def out_specs_of(
         if extra:
             raise ValueError(_not_replicated(f"'{fun_name(f)}'", result, aval, spec, extra, where))
     return specs
+
+
+def _combined(aval: ShapedArray) -> str:
+    return "" if aval.partition is None else aval.partition.spec.combined
 
 
 def _not_replicated(

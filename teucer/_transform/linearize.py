@@ -23,7 +23,7 @@ from teucer._core.primitive import Primitive
 from teucer._core.references.types import RefType
 from teucer._core.stage import StageTrace, StageTracer
 from teucer._core.trace import EVAL, Trace, Tracer, current_trace, end, typeof, using
-from teucer._core.types import Zero, float0
+from teucer._core.types import ShapedArray, Zero, float0
 from teucer._optimize.dce import dce_jaxpr, filtered
 from teucer._programs.eager import runner
 from teucer._transform.jvp import JVPTrace, JVPTracer
@@ -62,6 +62,8 @@ def linearize_flat(
         aval = typeof(x).tangent_aval()
         if type(aval) is RefType:  # a reference has no cotangent; what is its own does not move
             aval = aval.inner.update(dtype=float0)
+        elif type(aval) is ShapedArray and aval.unreduced:
+            aval.partition.spec.to_tangent_spec()  # that of a maximum has none
         tangent = partial.new_arg(aval)
         # Integers and booleans do not move: their tangents are of dtype float0, which nothing
         # computes with.

@@ -25,7 +25,7 @@ from teucer._core.types import ShapedArray
 from teucer._devices.axis_type import ManualAxisType
 from teucer._devices.meshes import AbstractMesh
 from teucer._devices.shardings import NamedSharding
-from teucer._devices.specs import UNCONSTRAINED, PartitionSpec
+from teucer._devices.specs import UNCONSTRAINED, PartitionSpec, UnreducedKind
 from teucer._xla.arrays import ArrayImpl
 from teucer._xla.pytree import default_registry
 from teucer.lax._random_keys import KeyDType
@@ -153,7 +153,12 @@ def _reduce_manual(mat: ManualAxisType) -> Any:
     return copyreg.__newobj_ex__, (
         ManualAxisType,
         (),
-        {"varying": mat.varying, "unreduced": mat.unreduced, "reduced": mat.reduced},
+        {
+            "varying": mat.varying,
+            "unreduced": mat.unreduced,
+            "reduced": mat.reduced,
+            **_kind(mat),
+        },
     )
 
 
@@ -197,8 +202,14 @@ def _reduce_spec(spec: PartitionSpec) -> Any:
     return copyreg.__newobj_ex__, (
         PartitionSpec,
         tuple(spec),
-        {"unreduced": spec.unreduced, "reduced": spec.reduced},
+        {"unreduced": spec.unreduced, "reduced": spec.reduced, **_kind(spec)},
     )
+
+
+def _kind(of: PartitionSpec | ManualAxisType) -> dict[str, Any]:
+    """How values are to be combined, where that is no sum: JAX 0.10 knows sums alone."""
+    kind = of.unreduced_kind
+    return {} if kind is None or kind is UnreducedKind.sum else {"unreduced_kind": kind}
 
 
 def _reduce_struct(x: ShapeDtypeStruct) -> Any:

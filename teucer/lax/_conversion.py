@@ -223,6 +223,7 @@ class Copy(Linear):
 
     __slots__ = ()
     name = "copy"
+    combines = partition.in_place
     cost = MOVE
     mergeable = False
 
@@ -249,6 +250,7 @@ class StopGradient(Primitive):
 
     __slots__ = ()
     name = "stop_gradient"
+    combines = partition.in_place
     linear_in = "sum"
     cost = MOVE
 

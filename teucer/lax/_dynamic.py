@@ -93,6 +93,7 @@ class DynamicSlice(Primitive):
     __slots__ = ()
     name = "dynamic_slice"
     linear_in = (0,)
+    combines = partition.in_place
     cost = MOVE
 
     def types(self, x: ShapedArray, *starts: ShapedArray, slice_sizes: Sequence[int]) -> Any:
@@ -190,6 +191,7 @@ class DynamicUpdateSlice(Primitive):
     name = "dynamic_update_slice"
     cost = Cost(operations=nothing)
     linear_in = (0, 1)
+    combines = partition.in_place
 
     def types(self, x: ShapedArray, update: Aval, *starts: ShapedArray) -> Any:
         if x.ndim != update.ndim:

@@ -57,6 +57,7 @@ class _Joins(Primitive):
 
     __slots__ = ()
     linear_in = "sum"
+    combines = partition.in_place
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         outs = self.call(*primals, **params)
@@ -197,6 +198,7 @@ class Unstack(Linear):
 
     __slots__ = ()
     name = "unstack"
+    combines = partition.in_place
     multiple_results = True
     cost = MOVE._replace(work=Work.PART)
 
@@ -244,6 +246,7 @@ class Split(Linear):
 
     __slots__ = ()
     name = "split"
+    combines = partition.in_place
     multiple_results = True
     cost = MOVE
 
@@ -321,6 +324,7 @@ class Tile(Linear):
 
     __slots__ = ()
     name = "tile"
+    combines = partition.in_place
     cost = MOVE
 
     def types(self, x: ShapedArray, *, reps: Sequence[int]) -> Any:

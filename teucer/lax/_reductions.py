@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, Unpack, final
 
 import numpy as np
 
@@ -18,8 +18,10 @@ from teucer._core.stage import stage_flat, stage_jaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, ArrayLike
+from teucer._devices import partition
 from teucer._devices.partition import Labels, every, kept
-from teucer._devices.shardings import explicit_sharding
+from teucer._devices.shardings import explicit_sharding, typed
+from teucer._devices.specs import UnreducedKind
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._lower import hlo
 from teucer._transform.batch import batch_flat
@@ -33,7 +35,7 @@ from teucer.lax._shapes import bumped
 from teucer.lax._structure import check_axes, reduce_sum_p
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Aval, Dims, Params
+    from teucer._core.typing import Aval, Axes, Dims, Params, Partition
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -146,6 +148,10 @@ class Extreme(Reduction):
 
     __slots__ = ()
 
+    @partition.combines.rule
+    def combines(self, kind: UnreducedKind) -> bool:
+        return bool(self.op == f"{kind.name}imum")
+
     def jvp(
         self, primals: Sequence[Array], tangents: Sequence[Array], *, axes: Sequence[int]
     ) -> Any:
@@ -158,6 +164,62 @@ class Extreme(Reduction):
         chosen = _structure.convert_element_type(_elementwise.eq(x, same), typeof(t).dtype)
         total = _structure.reduce_sum(_elementwise.mul(t, chosen), axes)
         return outs, (_elementwise.div(total, _structure.reduce_sum(chosen, axes)),)
+
+
+@final
+class ExtremeOfParts(Primitive):
+    """The greatest or least element of each device's part of x, over mesh axes along which x is
+    divided and the extreme is still to be taken.
+
+    (C1) axes are distinct and within x.  (C2) the dtype is ordered.  (C3) out_sharding is unreduced
+    over mesh axes of the axes that are reduced, and of the kind that the reduction is.
+    """
+
+    __slots__ = ()
+    cost = REDUCED
+
+    def __init__(self, whole: Extreme, kind: UnreducedKind) -> None:
+        self.name, self.whole, self.kind = whole.name, whole, kind
+
+    def types(self, x: ShapedArray, *, axes: Axes, out_sharding: Partition) -> Any:
+        partition.check_parts(x, axes, out_sharding, self.name, self.kind)
+        (y,) = self.whole.types(x, axes=axes)
+        return (y.update(sharding=typed(out_sharding, y.ndim)),)
+
+    def shard(self, x: ShapedArray, *, axes: Axes, **params: object) -> Any:
+        return self.whole.shard(x, axes=axes)
+
+    @partition.combines.rule
+    def combines(self, kind: UnreducedKind) -> bool:
+        return kind is self.kind
+
+    def lower(self, ctx: Context, x: Value, *, axes: Axes, out_sharding: Partition) -> Any:
+        return self.whole.lower(ctx, x, axes=axes)
+
+    def jvp(self, primals: Sequence[Array], tangents: object, **params: Any) -> NoReturn:
+        raise NotImplementedError(
+            f"{self.name} with the out_sharding {params['out_sharding'].spec} cannot be "
+            f"differentiated: no tangents belong to parts of which the {self.kind.name} is still "
+            f"to be taken.\n    operand: {typeof(primals[0]).str_short()}\n  Leave out the "
+            "unreduced axes."
+        )
+
+    def batch(
+        self,
+        axis: Axis,
+        args: Sequence[Array],
+        dims: Sequence[int],
+        *,
+        axes: Axes,
+        out_sharding: Partition,
+    ) -> Any:
+        (x,), (dim,) = args, dims
+        at, ndim = dim - sum(a < dim for a in axes), typeof(x).ndim - 1 - len(axes)
+        return self.call(
+            x,
+            axes=bumped(axes, dim),
+            out_sharding=partition.batched(out_sharding, ndim, at, axis, args, dims),
+        ), (at,)
 
 
 @final
@@ -416,6 +478,10 @@ def tree_computation(
 
 reduce_max_p = Extreme("reduce_max", "maximum", ORDERED)
 reduce_min_p = Extreme("reduce_min", "minimum", ORDERED)
+_OF_PARTS: dict[Primitive, Primitive] = {
+    reduce_max_p: ExtremeOfParts(reduce_max_p, UnreducedKind.max),
+    reduce_min_p: ExtremeOfParts(reduce_min_p, UnreducedKind.min),
+}
 reduce_prod_p = Product("reduce_prod", "multiply", NUMERIC)
 _LOGICAL = "logical reduction requires operand dtype bool or int"
 reduce_and_p = Reduction("reduce_and", "and", BOOL_OR_INT, _LOGICAL)
@@ -469,8 +535,10 @@ def reduce_min(operand: ArrayLike, axes: Sequence[int], *, out_sharding: object 
 def _laid_out(
     primitive: Primitive, name: str, operand: ArrayLike, axes: Sequence[int], out_sharding: object
 ) -> Array:
-    result = primitive.call(operand, axes=_axes(axes))[0]
     where = explicit_sharding(name, out_sharding, typeof(operand).ndim - len(axes))
+    if where is not None and where.spec.unreduced:
+        return _OF_PARTS[primitive].call(operand, axes=_axes(axes), out_sharding=where)[0]
+    result = primitive.call(operand, axes=_axes(axes))[0]
     return result if where is None else array_ops.lay_out(result, where)
 
 

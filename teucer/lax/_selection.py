@@ -40,6 +40,7 @@ class SelectN(Primitive):
     __slots__ = ()
     name = "select_n"
     linear_in = "cases"
+    combines = partition.in_place
     cost = CHEAP_MOVE
 
     def types(self, which: Aval, *cases: ShapedArray) -> Any:

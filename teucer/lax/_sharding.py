@@ -30,8 +30,9 @@ from teucer._devices.specs import UNCONSTRAINED, PartitionSpec, entry_names
 from teucer._transform.jit import jit
 from teucer._trees import pytrees
 from teucer.lax._arithmetic import eq
+from teucer.lax._collectives.extremes import extreme_taken
 from teucer.lax._collectives.reductions import axis_index
-from teucer.lax._collectives.varying import cast, state_of, unreduced_psum_p
+from teucer.lax._collectives.varying import cast, state_of, taking
 from teucer.lax._selection import select
 from teucer.lax._shapes import named_as
 from teucer.lax._structure import Linear, broadcast_to, zeros
@@ -135,9 +136,12 @@ class Reshard(Linear):
 
     def types(self, x: ShapedArray, *, dst_sharding: object, concrete_mesh: object) -> Any:
         shardings.check_shape(dst_sharding, x.shape)
+        dst_sharding.check_parts_of(x)
         return (x.update(sharding=shardings.typed(dst_sharding, x.ndim)),)
 
     def lower(self, ctx: Any, x: Any, *, dst_sharding: Any, concrete_mesh: Any) -> Any:
+        if x.aval.unreduced:
+            x = extreme_taken(ctx, x, dst_sharding.spec.unreduced)
         if UNCONSTRAINED in dst_sharding.spec.partitions:
             over = NamedSharding(concrete_mesh or dst_sharding.mesh, PartitionSpec())
             return (ctx.constrain(x, over.left_free(dst_sharding.spec)),)
@@ -357,6 +361,7 @@ def _reshard(x: Any, where: Any) -> Any:
             "  Give a NamedSharding, or a PartitionSpec under a mesh."
         )
     mesh = where.mesh if isinstance(where.mesh, Mesh) else None
+    where.check_parts_of(typeof(x))
     for name in where.mesh.manual_axes:
         x = _in_state(
             x,
@@ -389,7 +394,7 @@ def _in_state(x: Any, name: str, wanted: str | None) -> Any:
             "unreduced",
         )
     if (state, wanted) == ("unreduced", None):
-        return unreduced_psum_p.call(x, axes=(name,))[0]
+        return taking(typeof(x)).call(x, axes=(name,))[0]
     return cast(x, frozenset({name}), wanted or "invarying")
 
 

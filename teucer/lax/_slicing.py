@@ -69,6 +69,7 @@ class Slice(Linear):
 
     __slots__ = ()
     name = "slice"
+    combines = partition.in_place
     cost = MOVE._replace(work=Work.PART)
 
     def types(

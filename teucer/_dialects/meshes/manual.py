@@ -131,7 +131,7 @@ def on_parts(
             for d, e in zip(v.aval.shape, entries, strict=True)
         ]
         given.append(v)
-        specs.append(PartitionSpec(*entries, unreduced=own.unreduced & parts))
+        specs.append(_summed(entries, own, parts))
         inner.append(v.aval.update(shape=tuple(shape), sharding=None))
     return manual_computation(
         ctx,
@@ -141,8 +141,16 @@ def on_parts(
         specs,
         inner,
         avals,
-        [PartitionSpec(unreduced=a.unreduced & parts) for a in avals],
+        [_summed((), a.partition.spec, parts) if a.unreduced else PartitionSpec() for a in avals],
         body,
+    )
+
+
+def _summed(entries: Sequence[object], spec: PartitionSpec, axes: frozenset[Any]) -> PartitionSpec:
+    """A spec with these entries, and what another says of sums over some axes."""
+    over = spec.unreduced & axes
+    return PartitionSpec(
+        *entries, unreduced=over, unreduced_kind=spec.unreduced_kind if over else None
     )
 
 
@@ -154,7 +162,7 @@ def _sharding(symbol: str, mesh: BaseMesh, spec: PartitionSpec, ndim: int, free:
     ]
     parts = (
         ", "
-        "unreduced={"
+        f"unreduced={spec.combined}{{"
         f"{', '.join(text.quoted(str(n)) for n in mesh.axis_names if n in spec.unreduced)}}}"
     )
     return f"<@{symbol}, [{', '.join(f'{{{a}}}' for a in axes)}]{parts if spec.unreduced else ''}>"

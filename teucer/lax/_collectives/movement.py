@@ -15,6 +15,7 @@ from teucer._core.cost import STILL, of_operand
 from teucer._core.trace import typeof
 from teucer._devices import partition
 from teucer._devices.partition import Labels
+from teucer._devices.specs import UnreducedKind
 from teucer._lower import hlo
 from teucer._transform.batch import batch_flat, mapped_aval
 from teucer._trees import pytrees
@@ -22,7 +23,14 @@ from teucer.lax._arithmetic import mul
 from teucer.lax._collectives import lowering
 from teucer.lax._collectives.index_groups import group_size, groups_of, on_groups, taken
 from teucer.lax._collectives.reductions import axis_index, checked, varying_over
-from teucer.lax._collectives.varying import Collective, names_of, one_state, size_of, with_sums
+from teucer.lax._collectives.varying import (
+    Collective,
+    check_kind,
+    names_of,
+    one_state,
+    size_of,
+    with_sums,
+)
 from teucer.lax._dynamic import dynamic_index_in_dim, dynamic_slice_in_dim
 from teucer.lax._selection import select
 from teucer.lax._shapes import squeeze
@@ -255,6 +263,7 @@ class UnreducedReduceScatter(Exchange):
     name = "unreduced_reduce_scatter"
 
     def types(self, x: Any, **params: Any) -> Any:
+        check_kind("unreduced_psum_scatter", x, UnreducedKind.sum)
         params = {"axis_index_groups": None, **params}
         own = x.update(sharding=with_sums(x, params["axis_name"], None))
         return partition.laid_out(

@@ -14,11 +14,11 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
 from teucer._core.typing import Array
 from teucer._devices import partition
-from teucer._lower import hlo
 from teucer._transform.batch import batch_flat
 from teucer._trees import pytrees
 from teucer.lax._arithmetic import add, div, eq, mul
 from teucer.lax._collectives import lowering
+from teucer.lax._collectives.extremes import extreme_of_devices
 from teucer.lax._collectives.index_groups import groups_of, number_within, on_groups
 from teucer.lax._collectives.varying import (
     Collective,
@@ -26,6 +26,8 @@ from teucer.lax._collectives.varying import (
     one_state,
     psum_invariant_p,
     size_of,
+    unreduced_pmax_p,
+    unreduced_pmin_p,
     unreduced_psum_p,
 )
 from teucer.lax._dynamic import dynamic_index_in_dim
@@ -106,21 +108,11 @@ class AllReduce(Collective):
         return vma if axis_index_groups is not None else vma - set(axes)
 
     def lower(self, ctx: Any, x: Any, *, axes: Any, axis_index_groups: Any) -> Any:
-        if self.op != "add" and x.aval.dtype.kind == "c":  # no order that XLA's collectives know
-            if (
-                axis_index_groups is not None
-                and len({len(group) for group in axis_index_groups}) > 1
-            ):
-                return ctx.trace(lambda x: (self._by_masks(x, axes, axis_index_groups),), x)
-            everyone = lowering.all_gathered(ctx, x, 0, False, axes, axis_index_groups)
-            return ctx.trace(lambda y: (self.reduce(y, (0,)),), everyone)
-        y = lowering.all_reduced(ctx, x, self.op, axes, axis_index_groups)
-        if self.op == "add" or ctx.target.sends_nan or not dtypes.issubdtype(x.dtype, np.floating):
-            return (y,)
-        one = hlo.convert(ctx, hlo.compare(ctx, x, x, "NE"), np.dtype(np.int32))
-        found = lowering.all_reduced(ctx, one, "maximum", axes, axis_index_groups)
-        is_nan = hlo.compare(ctx, found, hlo.splat(ctx, 0, found.aval), "NE")
-        return (hlo.select(ctx, is_nan, hlo.splat(ctx, np.nan, y.aval), y),)
+        unequal = len({len(group) for group in axis_index_groups or ()}) > 1
+        if self.op != "add" and x.aval.dtype.kind == "c" and unequal:
+            return ctx.trace(lambda x: (self._by_masks(x, axes, axis_index_groups),), x)
+        reduced = lowering.all_reduced if self.op == "add" else extreme_of_devices
+        return (reduced(ctx, x, self.op, axes, axis_index_groups),)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any, axis_index_groups: Any) -> Any:
         (x,), (dim,) = args, dims
@@ -267,16 +259,19 @@ def _between_devices(
     """x reduced over named axes, of which some may be manual axes over which its type says whether
     it varies."""
     manual = named.manual_axes().intersection(names)
-    if primitive is psum_p and manual:
-        state = one_state("psum", typeof(x), names, manual)
-        if state == "unreduced" and groups is None and manual == set(names):
-            return unreduced_psum_p.call(x, axes=names)[0]
+    if manual and groups is None and typeof(x).unreduced & manual:
+        one_state(str(primitive.name), typeof(x), names, manual)
+        if manual == set(names):
+            return _UNREDUCED[primitive].call(x, axes=names)[0]
     x = varying_over(x, names)
     if primitive is not psum_p or groups is not None or not manual:
         return primitive.call(x, axes=names, axis_index_groups=groups)[0]
     rest = tuple(name for name in names if name not in manual)
     x = primitive.call(x, axes=rest, axis_index_groups=None)[0] if rest else x
     return psum_invariant_p.call(x, axes=tuple(name for name in names if name in manual))[0]
+
+
+_UNREDUCED = {psum_p: unreduced_psum_p, pmax_p: unreduced_pmax_p, pmin_p: unreduced_pmin_p}
 
 
 def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Groups = None) -> Any:

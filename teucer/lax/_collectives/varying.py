@@ -19,8 +19,9 @@ from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._devices import meshes, partition
 from teucer._devices.shardings import NamedSharding
-from teucer._devices.specs import PartitionSpec
+from teucer._devices.specs import PartitionSpec, UnreducedKind
 from teucer.lax._collectives import lowering
+from teucer.lax._collectives.extremes import extreme_of_devices
 from teucer.lax._structure import Linear
 
 if TYPE_CHECKING:
@@ -140,16 +141,22 @@ class SumCast(Cast):
     is still to be summed (unreduced), or its cotangent is (reduced).
 
     before, after: what the type says of the axes of the operand and of the result. op: the
-    collective of devices, or None where the parts stay as they are. The transpose goes the other
-    way, with unreduced and reduced exchanged.
+    collective of devices, or None where the parts stay as they are. kind: how unreduced parts of
+    the operand are combined. The transpose goes the other way, with unreduced and reduced
+    exchanged; that of a maximum or minimum is never asked for (`PartitionSpec.to_ct_spec`).
     """
 
     __slots__ = ()
 
     def __init__(
-        self, name: str, before: str | None, after: str | None, op: str | None = None
+        self,
+        name: str,
+        before: str | None,
+        after: str | None,
+        op: str | None = None,
+        kind: UnreducedKind = UnreducedKind.sum,
     ) -> None:
-        self.name, self.before, self.after, self.op = name, before, after, op
+        self.name, self.before, self.after, self.op, self.kind = name, before, after, op, kind
         self.cost = STILL if op else CHEAP
 
     def types(self, x: ShapedArray, *, axes: Axes) -> Any:
@@ -160,6 +167,8 @@ class SumCast(Cast):
                 f"x is not {_STATES[self.before].lower()} over all of the axes {axes}.\n"
                 f"    x: {x.str_short(short_dtypes=True)}"
             )
+        if self.before == "unreduced":
+            check_kind(self.name, x, self.kind)
         return (x.update(sharding=with_sums(x, axes, self.after)),)
 
     def shard(self, x: ShapedArray, **params: object) -> None:
@@ -170,7 +179,10 @@ class SumCast(Cast):
         return vma | set(axes) if self.after == "varying" else vma - set(axes)
 
     def lower(self, ctx: Any, x: Any, *, axes: Any) -> Any:
-        return (x if self.op is None else lowering.all_reduced(ctx, x, self.op, axes),)
+        if self.op is None:
+            return (x,)
+        reduced = lowering.all_reduced if self.op == "add" else extreme_of_devices
+        return (reduced(ctx, x, self.op, axes),)
 
     def transpose(self, cts: Any, x: Any, *, axes: Any) -> Any:
         return _CASTS[
@@ -217,10 +229,30 @@ reduced_vary_cast_p = SumCast("reduced_vary_cast", "reduced", "varying")
 vary_unreduced_cast_p = SumCast("vary_unreduced_cast", "varying", "unreduced")
 preduced_p = SumCast("preduced", None, "reduced")
 unreduced_psum_p = SumCast("unreduced_psum", "unreduced", None, "add")
+unreduced_pmax_p = SumCast("unreduced_pmax", "unreduced", None, "maximum", UnreducedKind.max)
+unreduced_pmin_p = SumCast("unreduced_pmin", "unreduced", None, "minimum", UnreducedKind.min)
 _CASTS = {
     (p.before, p.after): p
     for p in (reduced_vary_cast_p, vary_unreduced_cast_p, preduced_p, unreduced_psum_p)
 }
+
+
+_TAKING = {p.kind: p for p in (unreduced_psum_p, unreduced_pmax_p, unreduced_pmin_p)}
+
+
+def taking(aval: ShapedArray) -> SumCast:
+    """The collective that combines the unreduced parts of values of a type."""
+    return _TAKING[aval.partition.spec.unreduced_kind]
+
+
+def check_kind(name: str, aval: ShapedArray, kind: UnreducedKind) -> None:
+    """Check that unreduced parts are to be combined so; else a ValueError."""
+    own = aval.partition.spec.unreduced_kind
+    if own is not kind:
+        raise ValueError(
+            f"{name} cannot accept args with unreduced_kind={own}. Expected unreduced_kind={kind}\n"
+            f"    x: {aval.str_short(short_dtypes=True)}"
+        )
 
 
 def cast(x: Any, names: frozenset[Any], to: str) -> Any:

@@ -18,6 +18,7 @@ from teucer._core.primitive import Axis, Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike, Dims, Params
+from teucer._devices import partition
 from teucer._lower import hlo
 from teucer._targets import rare_hlo
 from teucer.lax import _elementwise, _shapes, _structure
@@ -90,6 +91,7 @@ class Gather(Primitive):
     name = "gather"
     cost = Cost(operations=nothing, work=Work.GATHER)
     linear_in = (0,)
+    combines = partition.in_place
 
     def types(
         self,
