@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, final
 from teucer._xla.client import jaxlib_version
 
 if TYPE_CHECKING:
-    from teucer._core.types import ShapedArray
-    from teucer._core.typing import Partition
+    from teucer._core.typing import Aval, Partition
 
 # Whether specs and meshes have the forms of JAX 0.12.
 AS_IN_0_12 = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 12)
@@ -269,7 +268,7 @@ def kind_of(
     return kind or UnreducedKind.sum if unreduced else None
 
 
-def kind_within(aval: ShapedArray, axes: frozenset[object]) -> UnreducedKind | None:
+def kind_within(aval: Aval, axes: frozenset[object]) -> UnreducedKind | None:
     """How parts of values of a type are to be combined over some of its unreduced axes."""
     return aval.partition.spec.unreduced_kind if axes else None
 

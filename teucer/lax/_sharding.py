@@ -134,7 +134,7 @@ class Reshard(Linear):
     cost = STILL
     linear_in = None
 
-    def types(self, x: ShapedArray, *, dst_sharding: object, concrete_mesh: object) -> Any:
+    def types(self, x: ShapedArray, *, dst_sharding: NamedSharding, concrete_mesh: object) -> Any:
         shardings.check_shape(dst_sharding, x.shape)
         dst_sharding.check_parts_of(x)
         return (x.update(sharding=shardings.typed(dst_sharding, x.ndim)),)

@@ -216,7 +216,7 @@ def with_sums(aval: ShapedArray, names: Sequence[Any], state: str | None) -> Any
     own = aval.partition or NamedSharding(
         meshes.get_abstract_mesh(), PartitionSpec(*[None] * aval.ndim)
     )
-    sums = {
+    sums: dict[str, Any] = {
         what: axes - set(names) | (set(names) if what == state else set())
         for what, axes in (("unreduced", own.spec.unreduced), ("reduced", own.spec.reduced))
     }
