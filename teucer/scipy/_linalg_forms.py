@@ -18,9 +18,7 @@ from teucer.scipy._linalg_factors import adjoint, qr
 from teucer.scipy._operands import as_complex, matrices, product
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from teucer._core.typing import Tangents
+    from teucer._core.typing import Arrays
 
 
 @overload
@@ -156,8 +154,8 @@ def _unitary_jvp(
     method: str,
     eps: float | None,
     max_iterations: int | None,
-    primals: Sequence[Array],
-    tangents: Tangents,
+    primals: Arrays,
+    tangents: Arrays,
 ) -> tuple[Any, Any]:
     """Differentiating a = u p and u^H u = 1: u^H du solves p x + x p = u^H da - da^H u."""
     (a,), (da,) = primals, tangents

@@ -17,9 +17,7 @@ from teucer.scipy._linalg_systems import expm
 from teucer.scipy._operands import along_last, as_complex, identity, matrices, product
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from teucer._core.typing import Tangents, Value
+    from teucer._core.typing import Arrays, Value
 
 
 @overload
@@ -93,7 +91,7 @@ def funm(
     return result if disp else (result, _parlett_error(t, diagonal, f))
 
 
-def _parlett_error(t: ArrayLike, diagonal: Any, f: Any) -> Any:
+def _parlett_error(t: Array, diagonal: Array, f: Array) -> Any:
     """An estimate of the relative error: large where eigenvalues are close."""
     eps = jnp.finfo(t.dtype).eps
     n = t.shape[-1]
@@ -134,7 +132,7 @@ def _sqrtm(a: Array) -> Any:
 
 
 @_sqrtm.defjvp
-def _sqrtm_jvp(primals: Sequence[Array], tangents: Tangents) -> tuple[Any, Any]:
+def _sqrtm_jvp(primals: Arrays, tangents: Arrays) -> tuple[Any, Any]:
     """Differentiating x x = a: x dx + dx x = da."""
     root = _sqrtm(*primals)
     return root, _sylvester_of(root, root)(tangents[0])
@@ -178,7 +176,7 @@ def _solve_sylvester(method: str, tol: float, a: Array, b: Array, c: Array) -> A
         return _sylvester_of(a, b, method, tol)(c)
 
     @solve.defjvp
-    def derivative(primals: Sequence[Array], tangents: Tangents) -> tuple[Any, Any]:
+    def derivative(primals: Arrays, tangents: Arrays) -> tuple[Any, Any]:
         a, b, c = primals
         da, db, dc = tangents
         of = _sylvester_of(a, b, method, tol)
@@ -241,7 +239,7 @@ def _triangular_sqrt(t: Array) -> Any:
     """The square root of upper triangular matrices; nan where it does not exist."""
     roots = jnp.sqrt(jnp.diagonal(t, axis1=-2, axis2=-1))
 
-    def system(u: Array, above: object, root: object, own: object) -> tuple[Any, Any]:
+    def system(u: Array, above: Array, root: Array, own: Array) -> tuple[Array, Array]:
         return u + root * identity(t), above
 
     u = _by_columns(t, roots, system)
@@ -253,17 +251,17 @@ def _from_diagonal(t: Array, values: Any) -> Any:
     """The upper triangular f with the given diagonal that commutes with t; where eigenvalues are
     equal, as if they were 1 apart."""
 
-    def system(
-        f: Callable[..., object], above: object, value: Array, own: object
-    ) -> tuple[Any, Any]:
+    def system(f: Array, above: Array, value: Array, own: Array) -> tuple[Array, Array]:
         return own * identity(t) - t, above * value - product(f, above)
 
     return _by_columns(t, values, system)
 
 
 def _by_columns(
-    t: Any, values: Any, system: Callable[[Any, Any, Any, Any], tuple[Any, Any]]
-) -> Any:
+    t: Array,
+    values: Array,
+    system: Callable[[Array, Array, Array, Array], tuple[Array, Array]],
+) -> Array:
     """An upper triangular matrix with a given diagonal.
 
     Its column k above the diagonal solves `matrix @ x = right`, of which the first k rows count.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
 
 import numpy as np
 
@@ -47,7 +46,7 @@ def block_diag(*arrs: ArrayLike) -> Array:
     return jnp.concatenate(rows, axis=0)
 
 
-def _strong(x: Any) -> Any:
+def _strong(x: ArrayLike) -> Array:
     """x, not weakly typed."""
     return jnp.asarray(x, jnp.asarray(x).dtype)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, Value
 
 
-def inexact(name: str, *xs: Any) -> list[Any]:
+def inexact(name: str, *xs: Value) -> list[Array]:
     """Operands in one inexact dtype and one shape; numbers become arrays, since Python's division
     by zero raises."""
     return [jnp.asarray(x) for x in promote(name, INEXACT, *xs)]
 
 
-def strong(name: str, *xs: Value) -> list[Any]:
+def strong(name: str, *xs: Value) -> list[Array]:
     """As `inexact`, strongly typed."""
     return [x.astype(x.dtype) for x in inexact(name, *xs)]
 
 
-def floating(name: str, x: ArrayLike) -> Any:
+def floating(name: str, x: ArrayLike) -> Array:
     """An operand of real floats, strongly typed. Raises TypeError for any other dtype: integers are
     not converted, as in JAX."""
     check_arraylike(name, x)
@@ -37,7 +37,7 @@ def floating(name: str, x: ArrayLike) -> Any:
     return y.astype(y.dtype)
 
 
-def real(name: str, *xs: Value, error: type[Exception] = TypeError) -> list[Any]:
+def real(name: str, *xs: Value, error: type[Exception] = TypeError) -> list[Array]:
     """As `inexact`, of real numbers only: raises `error` for complex ones."""
     values = inexact(name, *xs)
     for x in values:
@@ -49,34 +49,34 @@ def real(name: str, *xs: Value, error: type[Exception] = TypeError) -> list[Any]
     return values
 
 
-def as_complex(x: ArrayLike) -> Any:
+def as_complex(x: Array) -> Array:
     """The same numbers as complex ones of the same precision."""
     return x if jnp.iscomplexobj(x) else lax.complex(x, jnp.zeros_like(x))
 
 
-def matrices(name: str, *xs: Value) -> list[Any]:
+def matrices(name: str, *xs: Value) -> list[Array]:
     """Operands in one inexact dtype; their shapes stay."""
     return [jnp.asarray(x) for x in promote_dtypes(name, INEXACT, *xs)]
 
 
-def of_one_rank(*xs: Array) -> list[Any]:
+def of_one_rank(*xs: Array) -> list[Array]:
     """Operands with as many axes each: those that lack some get axes of size 1 before theirs."""
     rank = max(x.ndim for x in xs)
     return [jnp.reshape(x, ((1,) * (rank - x.ndim) + x.shape)) for x in xs]
 
 
-def identity(x: Array, columns: int | None = None) -> Any:
+def identity(x: Array, columns: int | None = None) -> Array:
     """The identity with the rows of the matrices x, and as many columns, in as many axes."""
     rows = x.shape[-2]
     eye = jnp.eye(rows, columns, dtype=x.dtype)
     return jnp.reshape(eye, (*(1,) * (x.ndim - 2), *eye.shape))
 
 
-def along_last(v: Array, x: Array) -> Any:
+def along_last(v: Array, x: Array) -> Array:
     """A vector as the last of as many axes as x has."""
     return jnp.reshape(v, (*(1,) * (x.ndim - 1), -1))
 
 
-def product(x: Any, y: Any) -> Any:
+def product(x: ArrayLike, y: ArrayLike) -> Array:
     """x @ y in full precision, which GPUs and TPUs do not give by default."""
     return jnp.matmul(x, y, precision="highest")

@@ -22,9 +22,9 @@ from teucer.numpy._promotion import COMPLEX, promote
 from teucer.scipy._operands import inexact, real
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from teucer._core.typing import Tangents
+    from teucer._core.typing import Arrays
 
 
 _SQRT_PI = math.sqrt(math.pi)
@@ -66,7 +66,7 @@ def _wofz(z: Array) -> Any:
 
 
 @_wofz.defjvp
-def _wofz_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _wofz_jvp(primals: Arrays, tangents: Arrays) -> Any:
     (z,), (t,) = primals, tangents
     w = _wofz(z)
     return w, t * (2j / _SQRT_PI - 2 * z * w)
@@ -93,7 +93,7 @@ def _erfcx(x: Array) -> Any:
 
 
 @_erfcx.defjvp
-def _erfcx_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _erfcx_jvp(primals: Arrays, tangents: Arrays) -> Any:
     (x,), (t,) = primals, tangents
     y = _erfcx(x)
     return y, t * (2 * x * y - 2 / _SQRT_PI)
@@ -147,7 +147,7 @@ def _dawsn(x: Array) -> Any:
 
 
 @_dawsn.defjvp
-def _dawsn_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _dawsn_jvp(primals: Arrays, tangents: Arrays) -> Any:
     (x,), (t,) = primals, tangents
     y = _dawsn(x)
     return y, t * (1 - 2 * x * y)
@@ -204,7 +204,7 @@ def _fresnel(x: Array) -> tuple[Any, Any]:
 
 
 @_fresnel.defjvp
-def _fresnel_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _fresnel_jvp(primals: Arrays, tangents: Arrays) -> Any:
     (x,), (t,) = primals, tangents
     phase = 0.5 * math.pi * (x * x % 4)
     return _fresnel(x), (t * jnp.sin(phase), t * jnp.cos(phase))
@@ -260,7 +260,7 @@ def _sici(x: Array) -> tuple[Any, Any]:
 
 
 @_sici.defjvp
-def _sici_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _sici_jvp(primals: Arrays, tangents: Arrays) -> Any:
     (x,), (t,) = primals, tangents
     return _sici(x), (t * jnp.sinc(x / math.pi), t * jnp.divide(jnp.cos(x), x))
 

@@ -21,9 +21,7 @@ from teucer.numpy._library import fast
 from teucer.scipy._operands import inexact, real, strong
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from teucer._core.typing import Tangents
+    from teucer._core.typing import Arrays
 
 
 @fast
@@ -99,7 +97,7 @@ def _gamma(x: Array) -> Any:
 
 
 @_gamma.defjvp
-def _gamma_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _gamma_jvp(primals: Arrays, tangents: Arrays) -> Any:
     (x,), (t,) = primals, tangents
     y = _gamma(x)
     return y, t * (y * lax.digamma(x))

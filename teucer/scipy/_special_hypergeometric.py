@@ -188,7 +188,8 @@ def _at_one(a: Array, b: Array, c: Array) -> Any:
 
 def _gamma_ratio(tops: list[Any], bottoms: list[Any]) -> Any:
     """The product of gamma functions over that of others; 0 where one of these has a pole."""
-    sign, logarithm = 1.0, 0.0
+    sign: Array | float = 1.0
+    logarithm: Array | float = 0.0
     for x in tops:
         sign, logarithm = sign * _gamma_sign(x), logarithm + lax.lgamma(x)
     is_zero: Any = False

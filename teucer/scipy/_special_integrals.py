@@ -20,9 +20,7 @@ from teucer.numpy._library import fast
 from teucer.scipy._operands import floating, inexact, real, strong
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from teucer._core.typing import Tangents
+    from teucer._core.typing import Arrays, HostArray
 
 
 @fast
@@ -54,7 +52,7 @@ def _erfinv_single(x: Array) -> Any:
 
 
 @_erfinv_single.defjvp
-def _erfinv_single_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _erfinv_single_jvp(primals: Arrays, tangents: Arrays) -> Any:
     (x,), (t,) = primals, tangents
     y = _erfinv_single(x)
     return y, t * (0.5 * math.sqrt(math.pi) * jnp.exp(jnp.square(y)))
@@ -138,7 +136,7 @@ def _bessel_jn(z: ArrayLike, v: int, n_iter: int) -> Any:
     is_zero = z == 0
     safe = jnp.where(is_zero, 1, z)
 
-    def step(quotient: object, k: Array) -> Any:
+    def step(quotient: Array, k: HostArray) -> tuple[Array, Array]:
         quotient = 1 / (2 * k / safe - quotient)
         return quotient, quotient
 
@@ -204,7 +202,7 @@ def _expn(n: Array, x: Array) -> Any:
 
 
 @_expn.defjvp
-def _expn_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _expn_jvp(primals: Arrays, tangents: Arrays) -> Any:
     # In n, a natural number, there is no derivative.
     (n, x), (_, t) = primals, tangents
     # E_0(x) = exp(-x) / x, and its derivative is -exp(-x) (1 + 1 / x) / x.
@@ -269,7 +267,7 @@ def _expi(x: Array) -> Any:
 
 
 @_expi.defjvp
-def _expi_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _expi_jvp(primals: Arrays, tangents: Arrays) -> Any:
     (x,), (t,) = primals, tangents
     return _expi(x), t * (jnp.exp(x) / x)
 
@@ -333,7 +331,7 @@ def _spence(x: Array) -> Any:
 
 
 @_spence.defjvp
-def _spence_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _spence_jvp(primals: Arrays, tangents: Arrays) -> Any:
     (x,), (t,) = primals, tangents
     is_near = jnp.abs(x - 1) < 0.5
     far = jnp.log(x) / jnp.where(is_near, 1.0, 1 - x)

@@ -55,7 +55,7 @@ def lpmn_values(m: int, n: int, z: ArrayLike, is_normalized: bool) -> Array:
     return _legendre(z, n=int(n), is_normalized=bool(is_normalized), slopes=False)
 
 
-def _check(name: str, m: int, n: int, z: Array) -> None:
+def _check(name: str, m: int, n: int, z: ArrayLike) -> None:
     warnings.warn(
         f"jax.scipy.special.{name} is deprecated, and nothing takes its place.",
         DeprecationWarning,

@@ -21,7 +21,7 @@ from teucer.numpy._library import fast
 from teucer.scipy._operands import floating, inexact, real
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Tangents
+    from teucer._core.typing import Arrays
 
 
 @custom_jvp
@@ -33,7 +33,7 @@ def _xlogy(x: Array, y: Array) -> Any:
 
 
 @_xlogy.defjvp
-def _xlogy_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _xlogy_jvp(primals: Arrays, tangents: Arrays) -> Any:
     (x, y), (dx, dy) = primals, tangents
     return _xlogy(x, y), dx * jnp.log(y) + dy * jnp.divide(x, y)
 
@@ -57,7 +57,7 @@ def _xlog1py(x: Array, y: Array) -> Any:
 
 
 @_xlog1py.defjvp
-def _xlog1py_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _xlog1py_jvp(primals: Arrays, tangents: Arrays) -> Any:
     (x, y), (dx, dy) = primals, tangents
     return _xlog1py(x, y), dx * jnp.log1p(y) + dy * jnp.divide(x, 1 + y)
 
@@ -173,7 +173,7 @@ def _logit(x: Array) -> Any:
 
 
 @_logit.defjvp
-def _logit_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _logit_jvp(primals: Arrays, tangents: Arrays) -> Any:
     (x,), (t,) = primals, tangents
     return _logit(x), t / (x * (1 - x))
 
@@ -224,7 +224,7 @@ def _ndtr(x: Array) -> Any:
 
 
 @_ndtr.defjvp
-def _ndtr_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _ndtr_jvp(primals: Arrays, tangents: Arrays) -> Any:
     (x,), (t,) = primals, tangents
     return _ndtr(x), t * (math.sqrt(0.5 / math.pi) * half_gauss_p.call(x)[0])
 
@@ -364,7 +364,7 @@ def _ndtri(p: Array) -> Any:
 
 
 @_ndtri.defjvp
-def _ndtri_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
+def _ndtri_jvp(primals: Arrays, tangents: Arrays) -> Any:
     (p,), (t,) = primals, tangents
     y = _ndtri(p)
     return y, t * (math.sqrt(2 * math.pi) * jnp.exp(0.5 * jnp.square(y)))

@@ -15,9 +15,7 @@ from teucer.scipy._operands import strong
 from teucer.scipy._special_logs import ndtr, ndtri
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from teucer._core.typing import Tangents
+    from teucer._core.typing import Arrays
 
 
 @fast
@@ -63,7 +61,7 @@ def _owens_t(h: Array, a: Array) -> Any:
 
 
 @_owens_t.defjvp
-def _owens_t_jvp(primals: Sequence[Array], tangents: Tangents) -> tuple[Any, Any]:
+def _owens_t_jvp(primals: Arrays, tangents: Arrays) -> tuple[Any, Any]:
     (h, a), (dh, da) = primals, tangents
     along_h = (
         -jnp.exp(-0.5 * h * h)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -138,7 +139,8 @@ def _order(n: int) -> Any:
 
 def _scale(n: int, dtype: DTypeLike) -> Any:
     """What makes the transform orthogonal."""
-    return np.where(np.arange(n) == 0, np.sqrt(1 / (4 * n)), np.sqrt(1 / (2 * n))).astype(dtype)
+    first, others = math.sqrt(1 / (4 * n)), math.sqrt(1 / (2 * n))
+    return np.where(np.arange(n) == 0, first, others).astype(dtype)
 
 
 def _rotation(n: int, dtype: DTypeLike) -> Any:

@@ -103,7 +103,7 @@ def _checked(method: str) -> str:
 
 @fast(static=("method",))
 def _interpolate(
-    grid: tuple[Any, ...], values: Any, fill_value: Array, xi: Array, method: str
+    grid: tuple[Any, ...], values: Any, fill_value: ArrayLike | None, xi: Array, method: str
 ) -> Any:
     values, *lines = matrices("RegularGridInterpolator", values, *grid)
     lines = [jnp.real(line) for line in lines]

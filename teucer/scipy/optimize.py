@@ -150,7 +150,8 @@ def _descend(
     gradient, is_first) learns from. Also gives the memory."""
     of = value_and_grad(fun)
     no = jnp.array(False)
-    start = _State(x0, *of(x0), memory, jnp.int32(0), jnp.int32(1), no, no)
+    value, gradient = of(x0)
+    start = _State(x0, value, gradient, memory, jnp.int32(0), jnp.int32(1), no, no)
 
     def has_converged(state: _State) -> Any:
         return jnp.linalg.norm(state.g, limits.norm) < limits.gtol

@@ -192,7 +192,7 @@ def _ordered(op: str, x: Array, y: Array, axes: Sequence[int]) -> tuple[Any, Any
 
 
 @fast(static=("mode", "precision"))
-def _convolve(in1: Array, in2: Array, mode: str, precision: PrecisionLike) -> Any:
+def _convolve(in1: ArrayLike, in2: ArrayLike, mode: str, precision: PrecisionLike) -> Any:
     x, y = matrices("convolve", in1, in2)
     if x.ndim == 0:
         return x * y
@@ -213,7 +213,12 @@ def _convolve(in1: Array, in2: Array, mode: str, precision: PrecisionLike) -> An
 
 @fast(static=("mode", "boundary", "precision"))
 def _convolve2d(
-    in1: Array, in2: Array, fillvalue: object, mode: str, boundary: str, precision: PrecisionLike
+    in1: ArrayLike,
+    in2: ArrayLike,
+    fillvalue: ArrayLike,
+    mode: str,
+    boundary: str,
+    precision: PrecisionLike,
 ) -> Any:
     x, y = matrices("convolve2d", in1, in2)
     around = [(n - 1, n - 1) for n in y.shape]

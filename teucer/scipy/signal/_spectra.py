@@ -148,7 +148,7 @@ def _without_trend(detrend: object) -> Callable[[Any], Any]:
     if not detrend:
         return lambda x: x
     if callable(detrend):
-        return detrend  # type: ignore[no-any-return]
+        return detrend
     if detrend not in ("constant", "linear"):
         raise ValueError(f"detrend: Trend type must be 'linear' or 'constant', got {detrend!r}.")
     return lambda x: _detrend(x, x.ndim - 1, detrend, (0, x.shape[-1]))

@@ -4,7 +4,7 @@ themselves."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from teucer import lax
 from teucer import numpy as jnp
@@ -25,6 +25,15 @@ __all__ = ["bicgstab", "cg", "gmres"]
 __dir__ = listing(__name__, __all__)
 
 Operator = Callable[[Any], Any]
+
+
+class _Product(Protocol):
+    """An object with a product, such as a sparse array."""
+
+    def __matmul__(self, x: Any, /) -> Any: ...
+
+
+Matrix: TypeAlias = "ArrayLike | Operator | _Product"
 # solve(matvec, precondition, b, x0) -> x, on vectors, or on arrays of any shape where the method
 # only adds and multiplies them
 Method = Callable[[Operator, Operator, Any, Any], Any]
@@ -32,14 +41,14 @@ Method = Callable[[Operator, Operator, Any, Any], Any]
 
 @tracebacks.api_boundary
 def cg(
-    A: Array | Operator,
+    A: Matrix,
     b: Any,
     x0: PyTree | None = None,
     *,
     tol: float = 1e-5,
     atol: float = 0.0,
     maxiter: int | None = None,
-    M: Array | Operator | None = None,
+    M: Matrix | None = None,
 ) -> tuple[Any, None]:
     """(x, None) with A x = b by conjugate gradients.
 
@@ -58,7 +67,7 @@ def cg(
     Method: Hestenes & Stiefel, J. Res. Natl. Bur. Stand. 49 (1952) 409.
     """
 
-    def method(matvec: Operator, precondition: Operator, b: Any, x0: ArrayLike) -> Any:
+    def method(matvec: Operator, precondition: Operator, b: Any, x0: Any) -> Any:
         limit = _limit(b, tol, atol)
 
         def step(state: Any) -> Any:
@@ -82,14 +91,14 @@ def cg(
 
 @tracebacks.api_boundary
 def bicgstab(
-    A: Array | Operator,
+    A: Matrix,
     b: Any,
     x0: PyTree | None = None,
     *,
     tol: float = 1e-5,
     atol: float = 0.0,
     maxiter: int | None = None,
-    M: Array | Operator | None = None,
+    M: Matrix | None = None,
 ) -> tuple[Any, None]:
     """(x, None) with A x = b by stabilised biconjugate gradients. Arguments as for `cg`; A need not
     be symmetric.
@@ -101,7 +110,7 @@ def bicgstab(
     Method: van der Vorst, SIAM J. Sci. Stat. Comput. 13 (1992) 631.
     """
 
-    def method(matvec: Operator, precondition: Operator, b: Any, x0: ArrayLike) -> Any:
+    def method(matvec: Operator, precondition: Operator, b: Any, x0: Any) -> Any:
         limit, tiny = _limit(b, tol, atol), jnp.finfo(b.dtype).tiny
 
         def step(state: Any) -> Any:
@@ -136,7 +145,7 @@ def bicgstab(
 
 @tracebacks.api_boundary
 def gmres(
-    A: Array | Operator,
+    A: Matrix,
     b: Any,
     x0: PyTree | None = None,
     *,
@@ -144,7 +153,7 @@ def gmres(
     atol: float = 0.0,
     restart: int = 20,
     maxiter: int | None = None,
-    M: Array | Operator | None = None,
+    M: Matrix | None = None,
     solve_method: str = "batched",
 ) -> tuple[Any, int]:
     """(x, 0) with A x = b by generalised minimal residuals. Arguments as for `cg`; A need not be
@@ -167,7 +176,7 @@ def gmres(
             f"invalid solve_method {solve_method}, must be either 'incremental' or 'batched'"
         )
 
-    def method(matvec: Operator, precondition: Operator, b: Any, x0: ArrayLike) -> Any:
+    def method(matvec: Operator, precondition: Operator, b: Any, x0: Any) -> Any:
         limit, m = _limit(precondition(b), tol, atol), min(restart, b.size)
 
         def residual(x: Any) -> Any:
@@ -225,7 +234,7 @@ def _vdot(x: Array, y: Array) -> Any:
     return jnp.vdot(x, y, precision="highest")
 
 
-def _norm(x: ArrayLike) -> Any:
+def _norm(x: Array) -> Any:
     return jnp.sqrt(_vdot(x, x).real)
 
 
@@ -240,7 +249,7 @@ def _steps(maxiter: int | None, b: Any) -> int:
 def _operator(A: Any) -> Operator:
     """A matrix or a function of trees as a function of trees."""
     if callable(A):
-        return A  # type: ignore[no-any-return]
+        return A
     is_array = is_valid_type(A)
     if not is_array and not hasattr(A, "__matmul__"):
         raise TypeError(
@@ -256,10 +265,10 @@ def _operator(A: Any) -> Operator:
 def _solved(
     name: str,
     method: Method,
-    A: ArrayLike,
+    A: Matrix,
     b: Any,
     x0: Any,
-    M: Any,
+    M: Matrix | None,
     *,
     any_shape: bool = False,
     symmetric: bool = False,

@@ -22,7 +22,7 @@ __all__ = ["Rotation", "Slerp"]
 __dir__ = listing(__name__, __all__)
 
 
-def _real(op: str, x: Any) -> Any:
+def _real(op: str, x: Any) -> Array:
     """An operand as floats, of a dtype of its own also where it is a Python number."""
     (x,) = matrices(op, jnp.asarray(x))
     if jnp.iscomplexobj(x):
@@ -236,7 +236,7 @@ class Rotation(NamedTuple):
         """This rotation n times."""
         return Rotation.from_rotvec(n * self.as_rotvec())
 
-    def __getitem__(self, index: object) -> Rotation:  # type: ignore[override]
+    def __getitem__(self, index: object) -> Rotation:
         if self.single:
             raise TypeError("Single rotation is not subscriptable.")
         return Rotation(self.quat[index])
@@ -244,7 +244,7 @@ class Rotation(NamedTuple):
     def __len__(self) -> int:
         if self.single:
             raise TypeError("Single rotation has no len().")
-        return self.quat.shape[0]  # type: ignore[no-any-return]
+        return self.quat.shape[0]
 
     def __bool__(self) -> bool:
         return True
@@ -350,7 +350,7 @@ def _product(p: Any, q: Any) -> Any:
 
 
 @fast
-def _canonical(quat: ArrayLike) -> Any:
+def _canonical(quat: Array) -> Any:
     """Of q and -q the one of which the first of w, x, y, z that is not 0 is positive."""
     ordered = jnp.roll(quat, 1, axis=-1)
     first = jnp.take_along_axis(ordered, jnp.argmax(ordered != 0, axis=-1)[..., None], -1)
@@ -358,7 +358,7 @@ def _canonical(quat: ArrayLike) -> Any:
 
 
 @fast
-def _as_matrix(quat: ArrayLike) -> Any:
+def _as_matrix(quat: Array) -> Any:
     x, y, z, w = (quat[..., i] for i in range(4))
     rows = [
         [x * x - y * y - z * z + w * w, 2 * (x * y - z * w), 2 * (x * z + y * w)],
@@ -369,7 +369,7 @@ def _as_matrix(quat: ArrayLike) -> Any:
 
 
 @fast
-def _from_matrix(matrix: ArrayLike) -> Any:
+def _from_matrix(matrix: Array) -> Any:
     """For each of the parts of the quaternion the quaternion times four times it; the one of the
     greatest part is exact."""
 
@@ -417,7 +417,7 @@ def _as_rotvec(quat: Array, degrees: bool) -> Any:
 
 
 @fast(static=("axes", "is_intrinsic", "degrees"))
-def _from_euler(axes: tuple[int, ...], is_intrinsic: bool, angles: ArrayLike, degrees: bool) -> Any:
+def _from_euler(axes: tuple[int, ...], is_intrinsic: bool, angles: Array, degrees: bool) -> Any:
     angles = jnp.deg2rad(angles) if degrees else angles
     result: Any = None
     for i, axis in enumerate(axes):
@@ -437,7 +437,7 @@ def _from_euler(axes: tuple[int, ...], is_intrinsic: bool, angles: ArrayLike, de
 
 
 @fast(static=("axes", "is_intrinsic"))
-def _as_euler(axes: tuple[int, ...], is_intrinsic: bool, quat: ArrayLike) -> Any:
+def _as_euler(axes: tuple[int, ...], is_intrinsic: bool, quat: Array) -> Any:
     i, j, k = reversed(axes) if is_intrinsic else axes
     is_symmetric = i == k
     k = 3 - i - j if is_symmetric else k
@@ -475,7 +475,7 @@ def _apply(quat: Array, vectors: ArrayLike, inverse: bool) -> Any:
 
 
 @fast
-def _mean(quat: ArrayLike, weights: ArrayLike) -> Any:
+def _mean(quat: Array, weights: Array | None) -> Any:
     weighted = quat if weights is None else quat * weights[:, None]
     _, vectors = jnp.linalg.eigh(jnp.matmul(weighted.T, quat, precision="highest"))
     return vectors[:, -1]

@@ -13,7 +13,7 @@ from teucer.scipy import special
 from teucer.scipy._operands import along_last, matrices
 
 if TYPE_CHECKING:
-    from teucer._core.typing import ArrayLike, Value
+    from teucer._core.typing import Array, ArrayLike, Value
 
 
 @register_pytree_node_class
@@ -103,12 +103,12 @@ class gaussian_kde:
     @property
     def d(self) -> int:
         """How many numbers a sample has."""
-        return self.dataset.shape[0]  # type: ignore[no-any-return]
+        return self.dataset.shape[0]
 
     @property
     def n(self) -> int:
         """How many samples there are."""
-        return self.dataset.shape[1]  # type: ignore[no-any-return]
+        return self.dataset.shape[1]
 
     def __repr__(self) -> str:
         names = ("neff", "dataset", "weights", "covariance", "inv_cov")
@@ -234,7 +234,7 @@ class gaussian_kde:
         return points
 
 
-def _log_overlaps(points: Any, centres: Any, covariance: Any, weights: ArrayLike) -> Any:
+def _log_overlaps(points: Array, centres: Array, covariance: Array, weights: Array) -> Array:
     """log(sum_j weights_j N(point_i; centre_j, covariance)) for each point."""
     d = points.shape[0]
     root = jnp.linalg.cholesky(covariance)

@@ -5,7 +5,6 @@ In a row what one is in its standard form, from which the functions of its modul
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -38,9 +37,12 @@ _TEXTS = {
 }
 
 
-def all_positive(*shapes: Array) -> Any:
+def all_positive(*shapes: Array) -> Array | bool:
     """Whether all of them are."""
-    return functools.reduce(lambda valid, x: valid & (x > 0), shapes, True)
+    valid: Array | bool = True
+    for x in shapes:
+        valid = valid & (x > 0)
+    return valid
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,11 +82,11 @@ class Continuous:
     example: tuple[float, ...] = (0.5,)
     shown: Mapping[str, float] = field(default_factory=dict)
 
-    def functions(self, *kinds: str) -> list[LibraryFunction]:
+    def functions(self, *kinds: str) -> list[LibraryFunction[..., Array]]:
         """The public functions of the kinds."""
         return [self._function(kind) for kind in kinds]
 
-    def _function(self, kind: str) -> LibraryFunction:
+    def _function(self, kind: str) -> LibraryFunction[..., Array]:
         x = self.quantile if kind in ("ppf", "isf") else "x"
         if kind in ("logpdf", "pdf"):
             body = self._density(kind, jnp.exp if kind == "pdf" else lambda value: value)
@@ -174,7 +176,7 @@ class Discrete:
     example: tuple[float, ...] = (1,)
     shown: Mapping[str, float] = field(default_factory=dict)
 
-    def functions(self, *kinds: str) -> list[LibraryFunction]:
+    def functions(self, *kinds: str) -> list[LibraryFunction[..., Array]]:
         """The public functions of the kinds."""
         bodies = {
             "logpmf": self._logpmf,
@@ -282,7 +284,7 @@ def _where_valid(
 
 def _public(
     family: Continuous | Discrete, kind: str, x: str, parameters: tuple[str, ...], body: Function
-) -> LibraryFunction:
+) -> LibraryFunction[..., Array]:
     """A function of x and the named parameters, written as text, as dataclasses are, so that these
     have their names."""
     names = [x, *(p.partition("=")[0] for p in parameters)]
