@@ -21,6 +21,7 @@ REFUSE = {
     "joined_call",
     "linear_call",
     "outlined_call",
+    "reversed_while",
 }
 
 

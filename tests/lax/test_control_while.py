@@ -1,4 +1,4 @@
-"""while_loop: values against Python loops, forward mode, vmap, and why reverse mode is refused."""
+"""while_loop: values against Python loops, forward mode, vmap, and reverse mode."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ from optable.laws import assert_jit, assert_vmap
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
+from teucer._base import config
 from teucer.experimental import checkify
 
 
@@ -185,15 +186,19 @@ def test_linearize_computes_the_known_part_once():
     assert_close(push(1.0)[1], 5 * 1.5**4)
 
 
-def test_reverse_mode_is_refused():
+def test_reverse_mode_is_refused_where_an_option_says_so():
     message = (
         "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with "
         "dynamic start/stop values. Try using lax.scan, or using fori_loop with static start/stop."
     )
-    with pytest.raises(ValueError, match=message):
-        jax.grad(squared)(1.5)
-    with pytest.raises(ValueError, match=message):
-        jax.jit(lambda n: jax.grad(lambda x: lax.fori_loop(0, n, lambda i, c: c * 2, x))(1.0))(3)
+    with config.while_reverse("refuse"):
+        with pytest.raises(ValueError, match=message):
+            jax.grad(squared)(1.5)
+        with pytest.raises(ValueError, match=message):
+            jax.jit(lambda n: jax.grad(lambda x: lax.fori_loop(0, n, lambda i, c: c * 2, x))(1.0))(
+                3
+            )
+    assert jax.grad(squared)(1.5) == 16 * 1.5**15
 
 
 def test_reverse_mode_past_a_loop_that_does_not_move():

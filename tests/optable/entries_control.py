@@ -303,7 +303,6 @@ OPS = [
         FLOATS,
         reference=loop_of_parts_expected,
         ulp=STEPS,
-        exceptions={"reverse": "a loop of unknown length has no reverse mode"},
     ),
     Op(
         "branches_of_parts",
@@ -333,7 +332,6 @@ OPS = [
         FLOATS,
         reference=doubled_expected,
         constant=(0,),
-        exceptions={"reverse": "a loop of unknown length has no reverse mode"},
     ),
     Op(
         "fori_loop",
@@ -350,7 +348,6 @@ OPS = [
         FLOATS,
         reference=sine_n,
         ulp=STEPS,
-        exceptions={"reverse": "a loop of unknown length has no reverse mode"},
     ),
     Op(
         "map",

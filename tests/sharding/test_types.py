@@ -51,7 +51,6 @@ NO_GRADIENT = (
         ShardingTypeError,
         "padding on sharded dims",
     ),  # as in JAX
-    ("while_loop", ValueError, "Reverse-mode differentiation does not work"),
 )
 
 

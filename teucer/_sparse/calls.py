@@ -25,6 +25,7 @@ from teucer._sparse.base import JAXSparse
 from teucer._sparse.spenv import SparsifyEnv, SparsifyValue, array_of, spvalue_of
 from teucer._transform.jit_calls import jit_p
 from teucer._trees import pytrees
+from teucer.lax._control.reversal.primitive import reversed_while_p
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
@@ -215,7 +216,13 @@ CALLS: dict[Primitive, Callable[..., Values]] = {
     **{p: _called(p) for p in (jit_p, remat_p, xla_metadata_call_p)},
     **{
         p: _viewed(p, _inlined)
-        for p in (custom_jvp_call_p, custom_vjp_call_p, custom_vmap_call_p, lax.composite_p)
+        for p in (
+            custom_jvp_call_p,
+            custom_vjp_call_p,
+            custom_vmap_call_p,
+            lax.composite_p,
+            reversed_while_p,
+        )
     },
     lax.cond_p: _viewed(lax.cond_p, _branched),
     **{p: _viewed(p, _looped) for p in (lax.while_p, lax.scan_p)},

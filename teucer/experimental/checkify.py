@@ -57,6 +57,7 @@ from teucer._sharding.manual_call import shard_map_p
 from teucer._transform.jit_calls import jit_p
 from teucer._trees import pytrees
 from teucer.lax._composite import composite_p
+from teucer.lax._control.reversal.primitive import reversed_while_p
 from teucer.lax._control.solves import linear_solve_p
 from teucer.lax._windows import select_and_scatter_p
 
@@ -320,6 +321,10 @@ class _Checks:
         call = checkpoint(program, policy=params["policy"], prevent_cse=params["prevent_cse"])
         return self.called(call, program, of.operands)
 
+    def reversed(self, eqn: Eqn, of: structure.Call, inner: Sequence[Checked]) -> Any:
+        """A loop that goes back: the loops that it is made of."""
+        return self.called(inner[0], inner[0], of.operands)
+
     def told(self, eqn: Eqn, of: structure.Call, inner: Sequence[Checked]) -> Any:
         params, program = eqn.params, inner[0]
         tags = params["ad_metadata"]
@@ -514,6 +519,7 @@ _INNER: Rules[Callable[..., Any]] = Rules(
     {
         jit_p: _Checks.jitted,
         remat_p: _Checks.recomputed,
+        reversed_while_p: _Checks.reversed,
         xla_metadata_call_p: _Checks.told,
         structure.Loop: _Checks.looped,
         structure.Branch: _Checks.branched,

@@ -1,4 +1,7 @@
-"""while_loop: a loop as long as a condition holds. Forward mode and vmap go through."""
+"""while_loop: a loop as long as a condition holds.
+
+Reverse mode is in `reversal`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,6 @@ from teucer._optimize.dce import dce_closed, narrowed
 from teucer._optimize.unchanged import unchanged
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
-from teucer._transform.partial import split_jaxpr
 from teucer._trees import pytrees
 from teucer.lax import _dynamic, _extremes, _reductions, _selection, _structure
 from teucer.lax._control.bodies import (
@@ -45,6 +47,7 @@ from teucer.lax._control.bodies import (
     split_list,
     stage_body,
 )
+from teucer.lax._control.reversal.counted import partially_evaluated
 
 if TYPE_CHECKING:
     from teucer._core.high import AvalQDD
@@ -281,60 +284,22 @@ class While(Primitive):
 
     def partial_eval(self, trace: PartialTrace, args: tuple[ArrayLike, ...], params: Params) -> Any:
         """Run the part of the carry that is known, if the condition depends on that alone; record
-        the whole for the rest."""
-        cond_nconsts, body_nconsts = params["cond_nconsts"], params["body_nconsts"]
-        cond_unknown, consts_unknown, carry_unknown = split_list(
-            [trace.is_unknown(x) for x in args], cond_nconsts, body_nconsts
-        )
-        while True:
-            split = split_jaxpr(
-                params["body_jaxpr"], [*consts_unknown, *carry_unknown], carry_unknown
-            )
-            if list(split.unknown_outs) == carry_unknown:
-                break
-            carry_unknown = list(split.unknown_outs)
-        cond_split = split_jaxpr(params["cond_jaxpr"], [*cond_unknown, *carry_unknown], False)
-        if cond_split.unknown_outs[0] or all(carry_unknown):
-            return trace.record(self, args, params)
-        cond_consts, body_consts, carry = split_list(args, cond_nconsts, body_nconsts)
-        known, consts = hoisted(split.known)
-        known = reordered(known, range(len(known.in_avals)), range(carry_unknown.count(False)))
-        at = [i for i, u in enumerate(carry_unknown) if not u]
-        # The condition reads the known part of the carry only, so that the rest of its inputs may
-        # go.
-        cond = reordered(
-            params["cond_jaxpr"], [*range(cond_nconsts), *(cond_nconsts + i for i in at)], (0,)
-        )
-        operands = (
-            *cond_consts,
-            *consts,
-            *(x for x, u in zip(body_consts, consts_unknown, strict=True) if not u),
-            *(carry[i] for i in at),
-        )
-        found = trace.evaluate_known(
-            self,
-            operands,
-            {
-                "cond_jaxpr": cond,
-                "body_jaxpr": known,
-                "cond_nconsts": cond_nconsts,
-                "body_nconsts": len(consts) + consts_unknown.count(False),
-            },
-        )
-        outs = list(trace.record(self, args, params))
-        for i, y in zip(at, found, strict=True):
-            outs[i] = y
-        return tuple(outs)
+        the whole for the rest, with as many steps."""
+        return partially_evaluated(self, trace, args, params)
 
     def transpose(
         self, cts: Sequence[object], *args: ArrayLike | Undefined, **params: Unpack[WhileParams]
     ) -> Any:
-        raise ValueError(
-            "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with "
-            "dynamic start/stop values. Try using lax.scan, or using fori_loop with static "
-            "start/stop.\n  The number of steps is not known beforehand, so their values cannot "
-            "be kept for the way back."
-        )
+        if config.while_reverse.value == "refuse":
+            raise ValueError(
+                "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop "
+                "with dynamic start/stop values. Try using lax.scan, or using fori_loop with "
+                "static start/stop.\n  The option jax_while_reverse refuses it. Where it is "
+                "'checkpoint', the backward pass computes the steps of the loop again."
+            )
+        from teucer.lax._control.reversal.transposing import transposed  # for reverse mode alone
+
+        return transposed(self, cts, args, **params)
 
     def batch(
         self, axis: Axis, args: Sequence[object], dims: Dims, **params: Unpack[WhileParams]
@@ -560,9 +525,9 @@ def while_loop(
     init_val: a tree of arrays; body_fun returns one of the same tree, shapes and dtypes. Where
         `init_val` is weakly typed it takes the dtypes that body_fun makes of it.
     cond_fun: returns a boolean scalar. Both are traced once.
-    Forward mode differentiates it; reverse mode does not, since the number of steps is not known
-    beforehand. Raises TypeError if cond_fun does not return a boolean scalar, or body_fun returns
-    another type than it takes.
+    Reverse mode keeps some of the states and computes the others again, in memory that does not
+    grow with the number of steps (docs/loops.md). Raises TypeError if cond_fun does not return a
+    boolean scalar, or body_fun returns another type than it takes.
 
     >>> import teucer as jax
     >>> jax.lax.while_loop(lambda n: n < 100, lambda n: n * 2, 3)

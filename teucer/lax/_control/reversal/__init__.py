@@ -1,0 +1,1 @@
+"""Reverse mode through loops of unknown length (docs/loops.md)."""
