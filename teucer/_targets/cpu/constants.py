@@ -204,6 +204,27 @@ EIGEN = {
 EIGEN_CLEAR = MARGIN
 
 
+class FourierRates(NamedTuple):
+    """Nanoseconds of a convolution by the Fourier transform, and of one by products.
+
+    transform: of an element of a transform, times the logarithm of its length. start: of all.
+    dense, product: of a product of a convolution that has at least `few` features in and out, and
+    of others. Measured: convolutions.md, "By the Fourier transform".
+    """
+
+    transform: float
+    start: float
+    dense: float
+    product: float
+    few: int
+
+
+FOURIER_RATES = FourierRates(transform=1.0, start=2e5, dense=0.03, product=0.5, few=4)
+# The least length of a block of an axis. Elements of all transforms, at most.
+FOURIER_BLOCK = 4096
+FOURIER_MOST = 1 << 27
+
+
 # --- Executables ----------------------------------------------------------------------------------
 
 # Executables of at least so many bytes are stripped, which halves their loading time
