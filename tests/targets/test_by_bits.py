@@ -16,6 +16,8 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import config, dtypes
 from teucer._trees.pytrees import tree_leaves, tree_map
+from teucer.extend.core import Primitive
+from teucer.interpreters import mlir
 
 FLUSHED = ("float32", "bfloat16", "float64")
 DTYPES = (*FLUSHED, "float16")
@@ -195,6 +197,16 @@ def test_comparisons_that_are_right_stay() -> None:
         assert not is_compiled_by_bits(f, x)
     assert not is_compiled_by_bits(lambda x: x > 0, x.astype(np.float16))
     assert not is_compiled_by_bits(lambda x: x > 0, x.astype(np.int32))
+
+
+@pytest.mark.parametrize("name", ["max", "sign", "eq", "add"])
+def test_primitives_of_libraries_are_their_own(name: str) -> None:
+    """One that has the name of an operation of lax is lowered by its own rule."""
+    p = Primitive(name)
+    p.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(p, mlir.lower_fun(lambda x: x + 7, multiple_results=False))
+    x = np.arange(4, dtype=np.float32)
+    assert jax.jit(p.bind)(x).tolist() == (x + 7).tolist()
 
 
 @pytest.mark.slow

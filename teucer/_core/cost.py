@@ -28,6 +28,14 @@ class Work(enum.Enum):
     WINDOW = "elements of windows, combined"
 
 
+class Subnormals(enum.Enum):
+    """What an operation does with subnormal numbers."""
+
+    ROUND = "its results are none"
+    MOVE = "its results are none if its operands are none"
+    READ = "it reads the bits of its operands"
+
+
 class Cost(NamedTuple):
     """What a primitive costs, for operands of any type.
 
@@ -46,6 +54,9 @@ class Cost(NamedTuple):
     series: the dtypes of operands for which a target may ask for a series (the parameter `series`)
         in place of the compiler's operation.
     work: the kind of code, where it matters.
+    subnormals: what becomes of subnormal numbers, where compilers may know it.
+    decides: how it decides by its operands, where a subnormal number is to differ from zero: the
+        direction of a comparison, or another word of the targets' tables.
     operations: operations(types of operands, type of the first result, params) counts operations on
         numbers; by default one for each element of the result, or of the operand if that is
         reduced.
@@ -62,6 +73,8 @@ class Cost(NamedTuple):
     of_complex: Cost | None = None
     series: frozenset[str] = frozenset()
     work: Work | None = None
+    subnormals: Subnormals | None = None
+    decides: str | None = None
     operations: Callable[[Avals, ShapedArray, Params], float] | None = None
 
     def moved(self, avals: Sequence[Aval], params: Params) -> float:
@@ -71,32 +84,9 @@ class Cost(NamedTuple):
         return 0 if self.fuses or self.reduces else math.inf
 
 
-def nothing(avals: Avals, out: ShapedArray, params: Params) -> float:
-    """The operations on numbers where elements only change place."""
-    return 0.0
-
-
 def of_operand(avals: Avals, out: ShapedArray, params: Params) -> float:
     """One operation for each element of the first operand."""
     return float(getattr(avals[0], "size", 0))
 
 
-def cubes(factor: float) -> Callable[[Avals, ShapedArray, Params], float]:
-    """Operations for matrices of n rows, in n cubed."""
-
-    def operations(avals: Avals, out: ShapedArray, params: Params) -> float:
-        shape = avals[0].shape
-        return float(factor * math.prod(shape) * shape[-1])
-
-    return operations
-
-
-UNKNOWN, FUSED, REDUCED = Cost(), Cost(fuses=True), Cost(reduces=True)
-# Operations without a loop: elements go to another device, or stay.
-STILL = Cost(moves=lambda *avals, **params: 0)
-LONG = STILL._replace(long=True)
-CHEAP, FUNCTION = Cost(fuses=True, cheap=True), Cost(fuses=True, work=Work.FUNCTION)
-EXPENSIVE = FUNCTION._replace(expensive=True)
-MOVE, CHEAP_MOVE = FUSED._replace(operations=nothing), CHEAP._replace(operations=nothing)
-# Operations that are lowered to so many that compilers make several loops of them.
-SEVERAL = EXPENSIVE._replace(long=True)
+UNKNOWN = Cost()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, final
 
 from teucer._core import array_ops, dialects
-from teucer._core.cost import STILL
 from teucer._core.primitive import Primitive
 from teucer._core.types import Zero
 from teucer._devices import partition
 from teucer._lower import text
 from teucer._trees import pytrees
 from teucer.lax._control.bodies import avals_of
+from teucer.lax._costs import STILL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

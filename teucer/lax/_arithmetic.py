@@ -14,7 +14,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects
-from teucer._core.cost import CHEAP, FUSED, MOVE
+from teucer._core.cost import Subnormals
 from teucer._core.primitive import Primitive
 from teucer._core.provided import Quotients, provided
 from teucer._core.trace import typeof
@@ -25,6 +25,7 @@ from teucer._devices import partition
 from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer.lax import _structure
+from teucer.lax._costs import CHEAP, FUSED, MOVE, NORMAL
 from teucer.lax._families import (
     ANY,
     COMPLEX,
@@ -196,6 +197,7 @@ add_p, add = binary(
     simplify=unit(-0.0, -0.0),
     fold=np.add,
     numpy="add",
+    cost=NORMAL,
 )
 sub_p, sub = binary(
     "sub",
@@ -208,6 +210,7 @@ sub_p, sub = binary(
     simplify=unit(None, 0.0),
     fold=np.subtract,
     numpy="subtract",
+    cost=NORMAL,
 )
 mul_p, _mul = binary(
     "mul",
@@ -221,6 +224,7 @@ mul_p, _mul = binary(
     fold=np.multiply,
     product=True,
     numpy="multiply",
+    cost=NORMAL,
 )
 div_p, div = binary(
     "div",
@@ -237,6 +241,7 @@ div_p, div = binary(
     simplify=unit(None, 1),
     fold=by_kind(divide, np.divide),
     numpy="true_divide",
+    cost=NORMAL,
 )
 rem_p, rem = binary(
     "rem",
@@ -262,6 +267,7 @@ neg_p, neg = unary(
     simplify=involution(lambda: neg_p),
     fold=np.negative,
     numpy="negative",
+    cost=CHEAP._replace(subnormals=Subnormals.MOVE),
 )
 
 
@@ -344,7 +350,7 @@ sign_p, sign = unary(
     _tangent_sign,
     Checked(-9, 9, 2, "formulas.unit"),
     "Sign of x: -1, 0 or 1; x / |x| for complex x; nan for nan.",
-    cost=CHEAP,
+    cost=CHEAP._replace(decides="SIGN"),
     numpy="sign",
 )
 abs_p, abs = unary(
@@ -355,7 +361,7 @@ abs_p, abs = unary(
     Checked(-9, 9, 2),
     "Absolute value |x|; of the smallest integer, that integer.",
     result=_real_dtype,
-    cost=CHEAP,
+    cost=CHEAP._replace(subnormals=Subnormals.MOVE),
     numpy="abs",
 )
 square_p, square = unary(
@@ -367,6 +373,7 @@ square_p, square = unary(
     "Square x * x.",
     fold=np.square,
     numpy="square",
+    cost=NORMAL,
 )
 
 
@@ -400,7 +407,7 @@ integer_pow_p = Elementwise(
     _lower_integer_pow,
     (_tangent_integer_pow,),
     Checked(-9, 9, 4, "lambda x, y: x * x * x", params={"y": 3}),
-    cost=CHEAP,
+    cost=NORMAL,
     simplify=lambda known, x, y: x if y == 1 else None,
     public="integer_pow",
 )
@@ -485,6 +492,7 @@ is_finite_p, is_finite = unary(
     "Whether x is neither infinite nor nan.",
     result=_to_bool,
     numpy="isfinite",
+    cost=FUSED._replace(subnormals=Subnormals.READ),
 )
 almost_everywhere[is_finite_p] = lambda same: True
 
@@ -546,6 +554,7 @@ def _compared(
         result=_to_bool,
         simplify=simplify,
         fold=fold,
+        cost=CHEAP._replace(decides=name.upper()),
         numpy=numpy,
     )
 
@@ -656,6 +665,7 @@ max_p, max = binary(
     "Greater of x and y; nan if one is nan; complex numbers by real, then by imaginary part.",
     fold=by_kind(np.maximum),
     numpy="maximum",
+    cost=CHEAP._replace(decides="GREATER"),
 )
 min_p, min = binary(
     "min",
@@ -666,6 +676,7 @@ min_p, min = binary(
     "Lesser of x and y; nan if one is nan; complex numbers by real, then by imaginary part.",
     fold=by_kind(np.minimum),
     numpy="minimum",
+    cost=CHEAP._replace(decides="LESSER"),
 )
 nextafter_p, nextafter = binary(
     "nextafter",
@@ -676,6 +687,7 @@ nextafter_p, nextafter = binary(
     "Next representable number after x1 in the direction of x2.",
     names=("x1", "x2"),
     numpy="nextafter",
+    cost=FUSED._replace(decides="NEXT"),
 )
 
 
@@ -784,7 +796,7 @@ real_p, real = unary(
     transpose=lambda ct, x: complex(ct, _zero(ct)),
     simplify=_part(0),
     numpy="real",
-    cost=MOVE,
+    cost=MOVE._replace(subnormals=None),
 )
 imag_p, imag = unary(
     "imag",
@@ -797,7 +809,7 @@ imag_p, imag = unary(
     transpose=lambda ct, x: complex(_zero(ct), neg(ct)),
     simplify=_part(1),
     numpy="imag",
-    cost=MOVE,
+    cost=MOVE._replace(subnormals=None),
 )
 complex_p, complex = binary(
     "complex",
@@ -837,6 +849,7 @@ conj_p = Elementwise(
     result=_complex_dtype,
     public="conj",
     numpy="conj",
+    cost=FUSED._replace(subnormals=Subnormals.MOVE),
 )
 
 

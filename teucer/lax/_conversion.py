@@ -15,7 +15,7 @@ import numpy as np
 
 from teucer._base import dtypes, errors
 from teucer._core import dialects
-from teucer._core.cost import FUSED, MOVE
+from teucer._core.cost import Subnormals
 from teucer._core.high import low_values
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
@@ -27,6 +27,7 @@ from teucer._dimensions.dimensions import Dimension
 from teucer._lower import hlo
 from teucer._trees import pytrees
 from teucer.lax import _structure
+from teucer.lax._costs import FUSED, MOVE
 from teucer.lax._families import FLOAT, check_dtypes
 from teucer.lax._structure import Linear, convert_element_type_p
 
@@ -124,7 +125,7 @@ class BitcastConvertType(Primitive):
 
     __slots__ = ()
     name = "bitcast_convert_type"
-    cost = MOVE
+    cost = MOVE._replace(subnormals=Subnormals.READ)
 
     def types(self, x: ShapedArray, *, new_dtype: DType) -> Any:
         old, new = dtypes.bit_width(x.dtype), dtypes.bit_width(new_dtype)
@@ -252,7 +253,7 @@ class StopGradient(Primitive):
     name = "stop_gradient"
     combines = partition.in_place
     linear_in = "sum"
-    cost = MOVE
+    cost = MOVE._replace(subnormals=None)
 
     def types(self, x: ShapedArray) -> Any:
         return (x,)

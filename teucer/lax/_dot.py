@@ -13,7 +13,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._base.errors import ShardingTypeError
 from teucer._core import array_ops, dialects
-from teucer._core.cost import Cost, Work
+from teucer._core.cost import Cost, Subnormals, Work
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -197,7 +197,9 @@ class DotGeneral(Primitive):
 
     __slots__ = ()
     name = "dot_general"
-    cost = Cost(moves=_moved, work=Work.PRODUCT, operations=_operations)
+    cost = Cost(
+        moves=_moved, work=Work.PRODUCT, subnormals=Subnormals.ROUND, operations=_operations
+    )
 
     def types(
         self,

@@ -12,7 +12,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects
-from teucer._core.cost import MOVE, Cost, nothing
+from teucer._core.cost import Cost, Subnormals
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
@@ -21,6 +21,7 @@ from teucer._devices import partition
 from teucer._dimensions.dimensions import is_constant, is_symbolic
 from teucer._lower import hlo
 from teucer.lax import _elementwise, _structure
+from teucer.lax._costs import MOVE, nothing
 from teucer.lax._indexing.gather import gather, gather_p, scatter_p
 from teucer.lax._indexing.numbers import (
     GatherDimensionNumbers,
@@ -189,7 +190,7 @@ class DynamicUpdateSlice(Primitive):
 
     __slots__ = ()
     name = "dynamic_update_slice"
-    cost = Cost(operations=nothing)
+    cost = Cost(operations=nothing, subnormals=Subnormals.MOVE)
     linear_in = (0, 1)
     combines = partition.in_place
 

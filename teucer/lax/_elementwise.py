@@ -15,7 +15,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects
-from teucer._core.cost import EXPENSIVE, FUNCTION, SEVERAL
+from teucer._core.cost import Subnormals
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -45,6 +45,7 @@ from teucer.lax._arithmetic import (
 )
 from teucer.lax._conversion import *  # noqa: F403  as above
 from teucer.lax._conversion import bitcast_convert_type_p
+from teucer.lax._costs import EXPENSIVE, FUNCTION, FUSED, NORMAL_FUNCTION, SEVERAL
 from teucer.lax._families import (
     FLOAT,
     FLOATS,
@@ -248,7 +249,7 @@ exp_p, exp = unary(
     accuracy=True,
     by_parts=_complex("exp"),
     numpy="exp",
-    cost=FUNCTION,
+    cost=NORMAL_FUNCTION,
 )
 exp2_p, exp2 = unary(
     "exp2",
@@ -284,7 +285,7 @@ log_p, log = unary(
     accuracy=True,
     by_parts=_complex("log"),
     numpy="log",
-    cost=FUNCTION,
+    cost=NORMAL_FUNCTION,
 )
 log2_p, log2 = unary(
     "log2",
@@ -330,7 +331,7 @@ logistic_p, logistic = unary(
     Checked(-9, 9, 4, "lambda x: 1 / (1 + np.exp(-x))"),
     "Logistic function 1 / (1 + e^-x).",
     accuracy=True,
-    cost=FUNCTION,
+    cost=NORMAL_FUNCTION,
 )
 
 # Roots and powers
@@ -346,6 +347,7 @@ sqrt_p, sqrt = unary(
     by_parts=_complex("sqrt"),
     complex_cost=SEVERAL,
     numpy="sqrt",
+    cost=FUSED._replace(subnormals=Subnormals.ROUND),
 )
 rsqrt_p, rsqrt = unary(
     "rsqrt",
@@ -355,6 +357,7 @@ rsqrt_p, rsqrt = unary(
     Checked(0.01, 9, 2, "lambda x: 1 / np.sqrt(x)"),
     "Reciprocal of the square root.",
     accuracy=True,
+    cost=FUSED._replace(subnormals=Subnormals.ROUND),
 )
 cbrt_p, cbrt = unary(
     "cbrt",
@@ -377,7 +380,7 @@ class Pow(Primitive):
 
     __slots__ = ()
     name = "pow"
-    cost = FUNCTION
+    cost = NORMAL_FUNCTION
 
     def types(self, x: ShapedArray, y: ShapedArray) -> Any:
         for i, (aval, kinds) in enumerate(((x, (np.inexact,)), (y, (np.integer, np.inexact)))):
@@ -509,7 +512,7 @@ sin_p, sin = unary(
     Checked(-9, 9, 2),
     "Sine of x in radians.",
     accuracy=True,
-    cost=EXPENSIVE,
+    cost=EXPENSIVE._replace(subnormals=Subnormals.ROUND),
     by_parts=_complex("sin"),
     numpy="sin",
 )
@@ -521,7 +524,7 @@ cos_p, cos = unary(
     Checked(-9, 9, 2),
     "Cosine of x in radians.",
     accuracy=True,
-    cost=EXPENSIVE,
+    cost=EXPENSIVE._replace(subnormals=Subnormals.ROUND),
     by_parts=_complex("cos"),
     numpy="cos",
 )
@@ -664,7 +667,7 @@ tanh_p, tanh = unary(
     by_series=_series("tanh"),
     series_of=WIDE,
     numpy="tanh",
-    cost=FUNCTION,
+    cost=NORMAL_FUNCTION,
 )
 asinh_p, asinh = unary(
     "asinh",

@@ -38,10 +38,10 @@ class ArgExtreme(Primitive):
     """
 
     __slots__ = ()
-    cost = Cost(operations=of_operand, work=Work.EXTREMUM)
 
     def __init__(self, name: str, direction: str, start: Callable[[Any], Any]) -> None:
         self.name, self.direction, self.start = name, direction, start
+        self.cost = Cost(operations=of_operand, work=Work.EXTREMUM, decides=name.upper())
 
     def types(self, x: ShapedArray, *, axes: Sequence[int], index_dtype: DTypeLike) -> Any:
         (axis,) = axes

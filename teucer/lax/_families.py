@@ -17,7 +17,7 @@ import numpy as np
 
 from teucer._base import dtypes, errors, memo
 from teucer._core import array_ops, dialects
-from teucer._core.cost import CHEAP, EXPENSIVE, FUSED, Cost
+from teucer._core.cost import Cost
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
@@ -25,6 +25,7 @@ from teucer._core.typing import Binary, Unary
 from teucer._devices import partition
 from teucer._lower import hlo
 from teucer.lax import _structure
+from teucer.lax._costs import CHEAP, EXPENSIVE, FUSED
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis

@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer._arrays import transfer
 from teucer._core import array_ops, dialects
-from teucer._core.cost import MOVE, Work
+from teucer._core.cost import Work
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -20,6 +20,7 @@ from teucer._devices.partition import Labels, every, kept, whole
 from teucer._dimensions.dimensions import as_size, is_constant, is_symbolic
 from teucer._lower import hlo
 from teucer.lax import _many, _structure
+from teucer.lax._costs import MOVE
 from teucer.lax._families import check_same
 from teucer.lax._shapes import broadcast_in_dim, is_array
 from teucer.lax._slicing import slice_in_dim
@@ -325,7 +326,7 @@ class Tile(Linear):
     __slots__ = ()
     name = "tile"
     combines = partition.in_place
-    cost = MOVE
+    cost = MOVE._replace(subnormals=None)
 
     def types(self, x: ShapedArray, *, reps: Sequence[int]) -> Any:
         if len(reps) != x.ndim:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._core import array_ops, dialects
-from teucer._core.cost import FUSED
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
@@ -18,6 +17,7 @@ from teucer.lax import _arithmetic as arithmetic
 from teucer.lax import _elementwise as elementwise
 from teucer.lax import _structure
 from teucer.lax._control.iteration import scan
+from teucer.lax._costs import FUSED
 from teucer.lax._families import (
     NUMERIC,
     batch_elementwise,

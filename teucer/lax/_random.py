@@ -13,7 +13,6 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects
-from teucer._core.cost import LONG
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array
@@ -22,6 +21,7 @@ from teucer._devices.partition import Labels
 from teucer._devices.shardings import explicit_sharding, typed
 from teucer._lower import hlo
 from teucer._targets import rare_hlo
+from teucer.lax._costs import LONG
 from teucer.lax._dynamic import dynamic_update_index_in_dim
 from teucer.lax._shapes import broadcast_shapes
 from teucer.lax._slicing import index_in_dim

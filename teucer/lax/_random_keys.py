@@ -15,7 +15,6 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl, retyped
 from teucer._base import config, dtypes
 from teucer._core import array_ops, dialects
-from teucer._core.cost import LONG
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
@@ -24,6 +23,7 @@ from teucer._devices.partition import leading
 from teucer._dimensions.dimensions import is_constant
 from teucer._lower.context import Value
 from teucer._transform.vmap import vmap
+from teucer.lax._costs import LONG
 from teucer.lax._slicing import index_in_dim
 from teucer.lax._structure import reshape_p
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects
-from teucer._core.cost import REDUCED, Cost, of_operand
+from teucer._core.cost import Cost, of_operand
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.primitive import Axis, Primitive
 from teucer._core.stage import stage_flat, stage_jaxpr
@@ -29,6 +29,7 @@ from teucer._transform.jvp import jvp_flat
 from teucer._trees import pytrees
 from teucer.lax import _elementwise, _structure
 from teucer.lax._associative import total
+from teucer.lax._costs import REDUCED
 from teucer.lax._families import BOOL_OR_INT, NUMERIC, Accepts
 from teucer.lax._identities import identity_of
 from teucer.lax._shapes import bumped

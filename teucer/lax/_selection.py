@@ -9,7 +9,6 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects
-from teucer._core.cost import CHEAP_MOVE
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
@@ -17,6 +16,7 @@ from teucer._core.typing import Array, ArrayLike
 from teucer._devices import partition
 from teucer._lower import hlo
 from teucer.lax import _structure
+from teucer.lax._costs import CHEAP_MOVE
 from teucer.lax._families import operands
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._arrays.transfer import put_array
 from teucer._base import dtypes
 from teucer._core import array_ops, axes, dialects
-from teucer._core.cost import CHEAP_MOVE, FUSED, MOVE, Work
+from teucer._core.cost import Work
 from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Tracer, typeof
@@ -30,6 +30,7 @@ from teucer._dimensions.dimensions import is_constant, is_symbolic
 from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer.lax import _structure
+from teucer.lax._costs import CHEAP_MOVE, FUSED, MOVE
 from teucer.lax._structure import Linear, canonical_axis, canonical_shape
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Iota(Primitive):
 
     __slots__ = ()
     name = "iota"
-    cost = MOVE
+    cost = MOVE._replace(subnormals=None)
 
     def types(
         self, *, dtype: DTypeLike, shape: Sequence[Size], dimension: int, sharding: object = None

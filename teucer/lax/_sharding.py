@@ -16,7 +16,6 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._arrays.formats import Format, Layout
 from teucer._arrays.transfer import put_array
 from teucer._base import tracebacks
-from teucer._core.cost import STILL
 from teucer._core.high import refuse_high
 from teucer._core.memory import MemorySpace
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
@@ -33,6 +32,7 @@ from teucer.lax._arithmetic import eq
 from teucer.lax._collectives.extremes import extreme_taken
 from teucer.lax._collectives.reductions import axis_index
 from teucer.lax._collectives.varying import cast, state_of, taking
+from teucer.lax._costs import STILL
 from teucer.lax._selection import select
 from teucer.lax._shapes import named_as
 from teucer.lax._structure import Linear, broadcast_to, zeros

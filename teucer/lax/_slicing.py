@@ -9,7 +9,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects
-from teucer._core.cost import MOVE, Work
+from teucer._core.cost import Work
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -28,6 +28,7 @@ from teucer._dimensions.dimensions import (
 )
 from teucer._lower import hlo
 from teucer.lax import _elementwise, _structure
+from teucer.lax._costs import MOVE
 from teucer.lax._shapes import is_array, squeeze
 from teucer.lax._structure import Linear, canonical_axis
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes, errors
 from teucer._core import array_ops, dialects
-from teucer._core.cost import Cost, Work
+from teucer._core.cost import Cost, Subnormals, Work
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, Zero
@@ -103,7 +103,7 @@ class Sort(Primitive):
 
     __slots__ = ()
     name = "sort"
-    cost = Cost(work=Work.LIBRARY)
+    cost = Cost(work=Work.LIBRARY, subnormals=Subnormals.MOVE)
     multiple_results = True
 
     def types(self, *xs: ShapedArray, dimension: int, is_stable: object, num_keys: int) -> Any:
@@ -272,6 +272,7 @@ class TopK(Primitive):
     __slots__ = ()
     name = "top_k"
     multiple_results = True
+    cost = Cost(subnormals=Subnormals.READ)
 
     def types(self, x: ShapedArray, *, k: int, axis: int) -> Any:
         canonical_axis(axis, x.ndim, "top_k")

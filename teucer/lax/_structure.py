@@ -17,7 +17,7 @@ from teucer._arrays import transfer
 from teucer._base import config, dtypes, errors
 from teucer._base.errors import ShardingTypeError
 from teucer._core import array_ops, dialects
-from teucer._core.cost import CHEAP, CHEAP_MOVE, MOVE, REDUCED, Work
+from teucer._core.cost import Subnormals, Work
 from teucer._core.primitive import Axis, Call, Primitive, Undefined
 from teucer._core.provided import provided
 from teucer._core.trace import Tracer, current_trace, typeof
@@ -28,6 +28,7 @@ from teucer._devices.shardings import typed
 from teucer._dimensions.dimensions import as_size, check_not_negative, is_constant, is_symbolic
 from teucer._dimensions.refusals import not_a_shape
 from teucer._lower import hlo
+from teucer.lax._costs import CHEAP_MOVE, MOVE, NORMAL, REDUCED
 from teucer.lax._folding import convert
 
 if TYPE_CHECKING:
@@ -229,7 +230,7 @@ class ReduceSum(Linear):
 
     __slots__ = ()
     name = "reduce_sum"
-    cost = REDUCED
+    cost = REDUCED._replace(subnormals=Subnormals.ROUND)
 
     def types(self, x: ShapedArray, *, axes: Axes, out_sharding: Partition | None = None) -> Any:
         check_axes(x, axes)
@@ -503,7 +504,7 @@ class ConvertElementType(Primitive):
     __slots__ = ()
     name = "convert_element_type"
     linear_in = "sum"
-    cost = CHEAP_MOVE
+    cost = CHEAP_MOVE._replace(subnormals=None, decides="BOOL")
 
     def types(
         self, x: ShapedArray, *, new_dtype: DTypeLike, weak_type: bool, sharding: object = None
@@ -588,7 +589,7 @@ class AddAny(Primitive):
     __slots__ = ()
     name = "add_any"
     linear_in = "sum"
-    cost = CHEAP
+    cost = NORMAL
 
     def types(self, x: ShapedArray, y: ShapedArray) -> Any:
         if x.shape != y.shape or x.dtype != y.dtype:

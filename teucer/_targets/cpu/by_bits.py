@@ -15,7 +15,6 @@ has plain comparisons.
 
 from __future__ import annotations
 
-import enum
 import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.cost import Work
+from teucer._core.cost import Subnormals, Work
 from teucer._core.jaxpr import Eqn, Jaxpr, Literal
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
@@ -68,37 +67,9 @@ _SWAPPED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "LE": "GE", "GT": "LT", "GE": "L
 _WEAKER = {"EQ": "EQ", "LT": "LE", "LE": "LE", "GT": "GE", "GE": "GE"}
 
 
-class Does(enum.Enum):
-    """What an operation does with subnormal numbers."""
-
-    ROUND = "its results are none"
-    MOVE = "its results are none if its operands are none"
-    READ = "it reads the bits of its operands"
-
-
-# Comparisons of results of other operations take a few instructions more.
-_ROUND = (
-    "add add_any cos div dot_general exp integer_pow log logistic mul pow reduce_sum rsqrt sin "
-    "sqrt square sub tanh"
-)
-_MOVE = (
-    "abs broadcast_in_dim concatenate conj copy dynamic_slice dynamic_update_slice gather neg pad "
-    "reshape rev scatter select_n slice sort split squeeze stack transpose unstack"
-)
-_READ = "bitcast_convert_type is_finite top_k"
-_DOES = {
-    **dict.fromkeys(_ROUND.split(), Does.ROUND),
-    **dict.fromkeys(_MOVE.split(), Does.MOVE),
-    **dict.fromkeys(_READ.split(), Does.READ),
-}
-
-
-def _does(eqn: Eqn) -> Does | None:
-    return _DOES.get(eqn.primitive.name)
-
-
 def _rule(eqn: Eqn) -> Rule | None:
-    return _RULES.get(eqn.primitive.name)
+    decides = eqn.primitive.cost.decides
+    return None if decides is None else _RULES[decides]
 
 
 def by_bits(jaxpr: Jaxpr) -> Jaxpr:
@@ -125,15 +96,17 @@ def _computed_with(jaxpr: Jaxpr) -> set[Any]:
     """The variables whose values, moved or not, are operands of more than comparisons."""
     found: set[Any] = set()
     for eqn in reversed(jaxpr.eqns):
-        does = _does(eqn)
-        if does is Does.MOVE:
+        does = eqn.primitive.cost.subnormals
+        if does is Subnormals.MOVE:
             computed = not found.isdisjoint(eqn.outvars)
         else:
-            computed = does is not Does.READ and not _decides_alone(eqn)
+            computed = does is not Subnormals.READ and not _decides_alone(eqn)
         if computed:
             found.update(_variables(eqn))
     for eqn in jaxpr.eqns:  # what has been moved to elsewhere
-        if _does(eqn) is Does.MOVE and any(v in found for v in _variables(eqn)):
+        if eqn.primitive.cost.subnormals is Subnormals.MOVE and any(
+            v in found for v in _variables(eqn)
+        ):
             found.update(filter(_is_flushed, eqn.outvars))
     return found
 
@@ -166,10 +139,12 @@ class _Known:
 
     def note(self, eqn: Eqn) -> None:
         """Note what is known of the results of an equation."""
-        does = _does(eqn)
+        does = eqn.primitive.cost.subnormals
         if eqn.primitive.cost.work is Work.BROADCAST and self.is_zero(eqn.invars[0]):
             self.zeros.update(eqn.outvars)
-        if does is Does.ROUND or (does is Does.MOVE and all(map(self.is_normal, eqn.invars))):
+        if does is Subnormals.ROUND or (
+            does is Subnormals.MOVE and all(map(self.is_normal, eqn.invars))
+        ):
             self.normal.update(eqn.outvars)
 
     def is_zero(self, v: Atom) -> bool:
@@ -414,18 +389,19 @@ def _extremum(direction: str) -> Rule:
     return Rule(lambda eqn, known: None, _lexicographic(direction), _is_complex)
 
 
+# By what primitives say that they decide by (`Cost.decides`).
 _RULES = {
-    "eq": Rule(_compares("EQ"), _equality("EQ")),
-    "ne": Rule(_compares("NE"), _equality("NE")),
-    "lt": Rule(_compares("LT")),
-    "le": Rule(_compares("LE")),
-    "gt": Rule(_compares("GT")),
-    "ge": Rule(_compares("GE")),
-    "convert_element_type": Rule(_converts, decides=_is_to_bool),
-    "max": _extremum("GT"),
-    "min": _extremum("LT"),
-    "argmax": Rule(_always(_place("last"))),
-    "argmin": Rule(_always(_place("first"))),
-    "sign": Rule(_always(_sign)),
-    "nextafter": Rule(_always(_next)),
+    "EQ": Rule(_compares("EQ"), _equality("EQ")),
+    "NE": Rule(_compares("NE"), _equality("NE")),
+    "LT": Rule(_compares("LT")),
+    "LE": Rule(_compares("LE")),
+    "GT": Rule(_compares("GT")),
+    "GE": Rule(_compares("GE")),
+    "BOOL": Rule(_converts, decides=_is_to_bool),
+    "GREATER": _extremum("GT"),
+    "LESSER": _extremum("LT"),
+    "ARGMAX": Rule(_always(_place("last"))),
+    "ARGMIN": Rule(_always(_place("first"))),
+    "SIGN": Rule(_always(_sign)),
+    "NEXT": Rule(_always(_next)),
 }

@@ -11,7 +11,7 @@ import numpy as np
 
 from teucer._core import array_ops, dialects
 from teucer._core import axes as named
-from teucer._core.cost import STILL, of_operand
+from teucer._core.cost import of_operand
 from teucer._core.trace import typeof
 from teucer._devices import partition
 from teucer._devices.partition import Labels
@@ -31,6 +31,7 @@ from teucer.lax._collectives.varying import (
     size_of,
     with_sums,
 )
+from teucer.lax._costs import STILL
 from teucer.lax._dynamic import dynamic_index_in_dim, dynamic_slice_in_dim
 from teucer.lax._selection import select
 from teucer.lax._shapes import squeeze

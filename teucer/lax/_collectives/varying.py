@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from teucer._core import axes as named
 from teucer._core import dialects
-from teucer._core.cost import CHEAP, STILL
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._devices import meshes, partition
@@ -22,6 +21,7 @@ from teucer._devices.shardings import NamedSharding
 from teucer._devices.specs import PartitionSpec, UnreducedKind
 from teucer.lax._collectives import lowering
 from teucer.lax._collectives.extremes import extreme_of_devices
+from teucer.lax._costs import CHEAP, STILL
 from teucer.lax._structure import Linear
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.cost import EXPENSIVE, FUNCTION
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, ArrayLike
@@ -42,6 +41,7 @@ from teucer.lax._arithmetic import (
     square,
     sub,
 )
+from teucer.lax._costs import EXPENSIVE, FUNCTION
 from teucer.lax._elementwise import exp, expm1, log, log1p, sqrt
 from teucer.lax._families import (
     FLOAT,

@@ -13,7 +13,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects
-from teucer._core.cost import Cost, Work, nothing, of_operand
+from teucer._core.cost import Cost, Subnormals, Work, of_operand
 from teucer._core.primitive import Axis, Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -22,6 +22,7 @@ from teucer._devices import partition
 from teucer._lower import hlo
 from teucer._targets import rare_hlo
 from teucer.lax import _elementwise, _shapes, _structure
+from teucer.lax._costs import nothing
 from teucer.lax._indexing import numbers as _indexing
 from teucer.lax._indexing import padded as _padded_indexing
 from teucer.lax._indexing.numbers import (
@@ -89,7 +90,7 @@ class Gather(Primitive):
 
     __slots__ = ()
     name = "gather"
-    cost = Cost(operations=nothing, work=Work.GATHER)
+    cost = Cost(operations=nothing, work=Work.GATHER, subnormals=Subnormals.MOVE)
     linear_in = (0,)
     combines = partition.in_place
 
@@ -432,6 +433,7 @@ class ScatterReplace(Scatter):
     (update_jaxpr)."""
 
     __slots__ = ()
+    cost = Scatter.cost._replace(subnormals=Subnormals.MOVE)
 
     def body(self, ctx: Context, update_jaxpr: ClosedJaxpr | None) -> Callable[..., Any]:
         if update_jaxpr is None:

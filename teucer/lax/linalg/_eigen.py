@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 import numpy as np
 
-from teucer._core.cost import Cost, cubes
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike, Tangents
@@ -27,6 +26,7 @@ from teucer.lax.linalg._lapack import (
     boolean,
     check_inexact,
     check_rank,
+    cubes,
     flag,
     has_gpu_kernel,
     info_of,
@@ -101,7 +101,7 @@ class Eigh(MatrixPrimitive):
 
     __slots__ = ()
     name = "eigh"
-    cost = Cost(reorders=True, operations=cubes(9))
+    cost = cubes(9)
     multiple_results = True
 
     def types(
@@ -275,7 +275,7 @@ class Eig(MatrixPrimitive):
 
     __slots__ = ()
     name = "eig"
-    cost = Cost(reorders=True, operations=cubes(25))
+    cost = cubes(25)
     multiple_results = True
 
     def types(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._core import dialects
-from teucer._core.cost import Cost, cubes
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
@@ -24,6 +23,7 @@ from teucer.lax.linalg._lapack import (
     built_in,
     check_inexact,
     check_rank,
+    cubes,
     flag,
     has_gpu_kernel,
     info_of,
@@ -70,7 +70,7 @@ class Cholesky(MatrixPrimitive):
 
     __slots__ = ()
     name = "cholesky"
-    cost = Cost(reorders=True, operations=cubes(1 / 3))
+    cost = cubes(1 / 3)
 
     def types(self, x: ShapedArray) -> Any:
         check_rank("cholesky", (x, 2))
@@ -162,7 +162,7 @@ class Lu(MatrixPrimitive):
 
     __slots__ = ()
     name = "lu"
-    cost = Cost(reorders=True, operations=cubes(2 / 3))
+    cost = cubes(2 / 3)
     multiple_results = True
 
     def types(self, x: ShapedArray) -> Any:

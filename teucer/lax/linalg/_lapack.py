@@ -5,6 +5,7 @@ Their checks, their batching, and calls of jaxlib's kernels, LAPACK's and those 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from enum import Enum
 
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, Dims, Size
+    from teucer._core.typing import Array, Avals, Dims, Params, Size
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -37,6 +38,7 @@ __all__ = [
     "check_rank",
     "check_same_batch",
     "check_same_dtype",
+    "cubes",
     "flag",
     "has_gpu_kernel",
     "identity",
@@ -57,6 +59,17 @@ _COMPLEX = {"orgqr": "ungqr", "ormqr": "unmqr", "syevd": "heevd", "sytrd": "hetr
 _OTHERS = {"tridiagonal_solve_perturbed": "tridiagonal_solve_perturbed_ffi"}
 
 
+def cubes(factor: float) -> Cost:
+    """The cost of a factorization of matrices of n rows, in operations for n cubed: G. H. Golub,
+    C. F. Van Loan, Matrix Computations (2013), chapters 3 to 5, 8."""
+
+    def operations(avals: Avals, out: ShapedArray, params: Params) -> float:
+        shape = avals[0].shape
+        return float(factor * math.prod(shape) * shape[-1])
+
+    return Cost(reorders=True, operations=operations)
+
+
 class MatrixPrimitive(Primitive):
     """A primitive on the trailing axes of its operands that takes any number of leading batch axes,
     equal for all.
@@ -66,8 +79,6 @@ class MatrixPrimitive(Primitive):
 
     __slots__ = ()
     rank: ClassVar[int] = 2
-    # Operations for a matrix of n rows, `cubes`: G. H. Golub, C. F. Van Loan, Matrix Computations
-    # (2013), chapters 3 to 5, 8.
     cost = Cost(reorders=True)
 
     def shard(self, *avals: ShapedArray, **params: object) -> Any:

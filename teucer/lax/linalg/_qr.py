@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, final, overload
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.cost import Cost, cubes
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
@@ -27,6 +26,7 @@ from teucer.lax.linalg._lapack import (
     check_rank,
     check_same_batch,
     check_same_dtype,
+    cubes,
     identity,
     lapack,
     magma,
@@ -72,7 +72,7 @@ class Geqrf(MatrixPrimitive):
 
     __slots__ = ()
     name = "geqrf"
-    cost = Cost(reorders=True, operations=cubes(4 / 3))
+    cost = cubes(4 / 3)
     multiple_results = True
 
     def types(self, x: ShapedArray) -> Any:
@@ -94,7 +94,7 @@ class Geqp3(MatrixPrimitive):
 
     __slots__ = ()
     name = "geqp3"
-    cost = Cost(reorders=True, operations=cubes(4 / 3))
+    cost = cubes(4 / 3)
     multiple_results = True
 
     def types(self, x: ShapedArray, *, use_magma: bool | None) -> Any:
@@ -133,7 +133,7 @@ class HouseholderProduct(MatrixPrimitive):
 
     __slots__ = ()
     name = "householder_product"
-    cost = Cost(reorders=True, operations=cubes(4 / 3))
+    cost = cubes(4 / 3)
 
     def types(self, a: ShapedArray, taus: ShapedArray) -> Any:
         check_rank("householder_product", (a, 2), (taus, 1))
@@ -213,7 +213,7 @@ class Qr(MatrixPrimitive):
 
     __slots__ = ()
     name = "qr"
-    cost = Cost(reorders=True, operations=cubes(8 / 3))
+    cost = cubes(8 / 3)
     multiple_results = True
 
     def types(

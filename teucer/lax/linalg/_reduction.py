@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from teucer._core.cost import Cost, cubes
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, ArrayLike
 from teucer.lax.linalg._lapack import (
@@ -19,6 +18,7 @@ from teucer.lax.linalg._lapack import (
     boolean,
     check_inexact,
     check_rank,
+    cubes,
     flag,
     info_of,
     lapack,
@@ -44,7 +44,7 @@ class Hessenberg(MatrixPrimitive):
 
     __slots__ = ()
     name = "hessenberg"
-    cost = Cost(reorders=True, operations=cubes(10 / 3))
+    cost = cubes(10 / 3)
     multiple_results = True
 
     def types(self, a: ShapedArray) -> Any:
@@ -84,7 +84,7 @@ class Tridiagonal(MatrixPrimitive):
 
     __slots__ = ()
     name = "tridiagonal"
-    cost = Cost(reorders=True, operations=cubes(4 / 3))
+    cost = cubes(4 / 3)
     multiple_results = True
 
     def types(self, a: ShapedArray, *, lower: bool) -> Any:
@@ -129,7 +129,7 @@ class Schur(MatrixPrimitive):
 
     __slots__ = ()
     name = "schur"
-    cost = Cost(reorders=True, operations=cubes(25))
+    cost = cubes(25)
     multiple_results = True
 
     def types(

@@ -9,7 +9,6 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects
-from teucer._core.cost import Cost, cubes
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
@@ -29,6 +28,7 @@ from teucer.lax.linalg._lapack import (
     check_rank,
     check_same_batch,
     check_same_dtype,
+    cubes,
     flag,
     lapack,
     nan_unless_ok,
@@ -82,7 +82,7 @@ class TriangularSolve(Primitive):
 
     __slots__ = ()
     name = "triangular_solve"
-    cost = Cost(reorders=True, operations=cubes(1))
+    cost = cubes(1)
 
     def types(
         self,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final, overload
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.cost import Cost, cubes
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike, Tangents
@@ -24,6 +23,7 @@ from teucer.lax.linalg._lapack import (
     boolean,
     check_inexact,
     check_rank,
+    cubes,
     flag,
     identity,
     info_of,
@@ -69,7 +69,7 @@ class Svd(MatrixPrimitive):
 
     __slots__ = ()
     name = "svd"
-    cost = Cost(reorders=True, operations=cubes(21))
+    cost = cubes(21)
     multiple_results = True
 
     def types(
