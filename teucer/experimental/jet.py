@@ -18,6 +18,7 @@ from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, check_callable
 from teucer._core.jaxpr import eval_jaxpr
 from teucer._core.leaks import check_alive, check_leaks
+from teucer._core.primitive import Primitive
 from teucer._core.trace import Trace, Tracer, current_trace, end, typeof, using
 from teucer._core.types import Zero
 from teucer._transform.jit_calls import jit_p
@@ -225,26 +226,29 @@ def _jet_flat(
 
 # Primitives that are linear in the operands at these places together, the others being constant;
 # None: in all.
-_LINEAR: dict[str, tuple[int, ...] | None] = {
-    "add": None,
-    "sub": None,
-    "add_any": None,
-    "concatenate": None,
-    "pad": (0, 1),
-    "dynamic_slice": (0,),
-    "dynamic_update_slice": (0, 1),
-    "gather": (0,),
-    "scatter-add": (0, 2),
-    "complex": None,
+_LINEAR: dict[Primitive, tuple[int, ...] | None] = {
+    lax.add_p: None,
+    lax.sub_p: None,
+    _structure.add_any_p: None,
+    lax.concatenate_p: None,
+    lax.pad_p: (0, 1),
+    lax.dynamic_slice_p: (0,),
+    lax.dynamic_update_slice_p: (0, 1),
+    lax.gather_p: (0,),
+    lax.scatter_add_p: (0, 2),
+    lax.complex_p: None,
 }
-_BILINEAR = frozenset({"mul", "dot_general", "conv_general_dilated"})
+_BILINEAR = frozenset({lax.mul_p, lax.dot_general_p, lax.conv_general_dilated_p})
 
 
 def _series(
-    primitive: Any, params: Params, order: int, primals: list[Any], series: list[list[Any] | None]
+    primitive: Primitive,
+    params: Params,
+    order: int,
+    primals: list[Any],
+    series: list[list[Any] | None],
 ) -> tuple[Sequence[Any], Sequence[list[Any] | None]]:
     """Results of a primitive and their terms."""
-    name = primitive.name
     moving = [i for i, terms in enumerate(series) if terms is not None]
     inexact = all(dtypes.issubdtype(typeof(primals[i]).dtype, np.inexact) for i in moving)
 
@@ -254,15 +258,15 @@ def _series(
     def call(*xs: Any) -> Any:
         return results(*xs)[0]
 
-    if inexact and (isinstance(primitive, _structure.Linear) or name in _LINEAR):
-        places = _LINEAR.get(name) or range(len(primals))
+    if inexact and (isinstance(primitive, _structure.Linear) or primitive in _LINEAR):
+        places = _LINEAR.get(primitive) or range(len(primals))
         if all(i in places for i in moving):
             return results(*primals), _linear(results, order, primals, series, places)
-    if inexact and name == "select_n" and moving[0] > 0:
+    if inexact and primitive is lax.select_n_p and moving[0] > 0:
         return results(*primals), _linear(results, order, primals, series, range(1, len(primals)))
-    if inexact and name in _BILINEAR:
+    if inexact and primitive in _BILINEAR:
         return _convolved(call, order, primals, series)
-    if inexact and name == "div":
+    if inexact and primitive is lax.div_p:
         return _quotient(order, primals, series)
     return _by_derivative(primitive, params, order, primals, series)
 

@@ -365,10 +365,10 @@ def extreme_of(jaxpr: ClosedJaxpr) -> str | None:
     (eqn,), (a, b) = jaxpr.eqns, jaxpr.jaxpr.invars
     both = list(eqn.invars) in ([a, b], [b, a])
     both = both and list(jaxpr.jaxpr.outvars) == list(eqn.outvars)
-    return _EXTREMES.get(eqn.primitive.name) if both else None
+    return _EXTREMES.get(eqn.primitive) if both else None
 
 
-_EXTREMES = {"max": "maximum", "min": "minimum"}
+_EXTREMES: dict[Primitive, str] = {_elementwise.max_p: "maximum", _elementwise.min_p: "minimum"}
 
 
 def _reduce_by_halves(
