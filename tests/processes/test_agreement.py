@@ -3,8 +3,10 @@
 Several processes within one, each with its own state, over a service that is a dictionary.
 """
 
+import concurrent.futures
 import re
 import socket
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +15,7 @@ from teucer._base import config
 from teucer._devices import processes
 from teucer._devices.links import Links
 from teucer._devices.processes import ProcessFailure
+from teucer._devices.rings import SLOTS, Ring
 from teucer._devices.watch import Watch
 from teucer._executables import agreement
 from teucer._xla.client import XlaRuntimeError
@@ -234,16 +237,16 @@ def test_many_processes_pass_on_what_the_first_says():
     service, group = {}, tuple(range(40))
     every = [said(service, number) for number in group]
     first = every[0][0]
-    for number, hash_ in enumerate((b"hash of ", b"another ", b"hash of ")):
-        first.say(group, hash_, number, hash_, lambda: "f\nline 1")
-        first.say(group[::3], b"the rest", number, "there", lambda: "g\nline 2")
-    for number, hash_ in enumerate((b"hash of ", b"another ", b"hash of ")):
+    for number, program in enumerate((1, 2, 1)):
+        first.say(group, program, number, 0, program, lambda: "f\nline 1")
+        first.say(group[::3], 3, number, 0, "there", lambda: "g\nline 2")
+    for number, program in enumerate((1, 2, 1)):
         for own, turn in every[1:]:
             heard = own.hear(group, number, turn)
-            assert heard[:2] == (hash_, number) and own.describe(group, heard) == "f\nline 1"
+            assert heard[:2] == (program, number) and own.describe(group, heard) == "f\nline 1"
         for own, turn in every[3::3]:
             heard = own.hear(group[::3], number, turn)
-            assert heard[:2] == (b"the rest", number)
+            assert heard[:2] == (3, number)
             assert own.describe(group[::3], heard) == "g\nline 2"
     assert max(len(own._to) for own, _ in every) <= 32
     with pytest.raises(TimeoutError):
@@ -255,13 +258,143 @@ def test_many_processes_pass_on_what_the_first_says():
 def test_what_is_not_compared_is_passed_over():
     service = {}
     (first, _), (second, turn) = (said(service, number) for number in (0, 1))
-    first.say((0, 1), b"unheard ", 0, 0, lambda: "f\nline")
-    first.say((0, 1), b"compared", 1, 0, lambda: "f\nline")
-    assert second.hear((0, 1), 1, turn).fingerprint == b"compared"
-    first.say((0, 1), b"compared", 3, 0, lambda: "f\nline")
+    first.say((0, 1), 11, 0, 0, 0, lambda: "f\nline")
+    first.say((0, 1), 12, 1, 0, 0, lambda: "f\nline")
+    assert second.hear((0, 1), 1, turn).fingerprint == 12
+    first.say((0, 1), 12, 3, 0, 0, lambda: "f\nline")
     assert second.hear((0, 1), 2, turn) is None
-    assert second.hear((0, 1), 3, turn).fingerprint == b"compared"
+    assert second.hear((0, 1), 3, turn).fingerprint == 12
     first.close(), second.close()
+
+
+def two():
+    service = {}
+    (first, _), (second, turn) = (said(service, number) for number in (0, 1))
+    return first, second, turn
+
+
+def test_processes_of_one_machine_share_memory():
+    """The first sends its first call; the others read those that follow."""
+    first, second, turn = two()
+    for number in range(5):
+        first.say((0, 1), 7 + number, number, 0, f"place {number}", lambda: f"f\nline {number}")
+        if number:  # nothing comes over the network
+            first._send = None
+        heard = second.hear((0, 1), number, turn)
+        assert heard[:2] == (7 + number, number)
+        assert second.describe((0, 1), heard) == f"f\nline {number}"
+    first.close(), second.close()
+
+
+@pytest.mark.parametrize("found", [True, False], ids=["one machine", "two machines"])
+def test_the_first_process_may_be_far_ahead(found, monkeypatch):
+    """Nothing is lost when it has written over what others have not read."""
+    if not found:
+        monkeypatch.setattr(Ring, "find", lambda *_: None)
+    first, second, turn = two()
+    first.say((0, 1), 5, 0, 0, 0, lambda: "f\nline")
+    assert second.hear((0, 1), 0, turn).fingerprint == 5
+    for number in range(1, 2 * SLOTS + 50):
+        first.say((0, 1), number, number, 0, 0, lambda: "f\nline")
+    for number in range(1, 2 * SLOTS + 50):
+        assert second.hear((0, 1), number, turn)[:2] == (number, number)
+    first.close(), second.close()
+
+
+def test_a_process_waits_for_the_first():
+    """It looks into the memory for some time, then it is sent what it waits for."""
+    first, second, turn = two()
+    heard = []
+    listener = threading.Thread(
+        target=lambda: heard.extend(second.hear((0, 1), number, turn) for number in range(3))
+    )
+    listener.start()
+    for number in range(3):
+        first.say((0, 1), 7, number, 0, 0, lambda: "f\nline")
+        while len(heard) <= number:
+            pass
+        ring = second._conversations[0, 1].ring
+        while ring is not None and number < 2 and ring.reads(0):
+            pass  # until it waits for the next
+    listener.join()
+    assert [h.number for h in heard] == [0, 1, 2]
+    first.close(), second.close()
+
+
+def test_memory_of_another_machine_is_not_read():
+    ring = Ring.create(1)
+    process, memory, texts, token = ring.where.split(" ")
+    assert Ring.find(ring.where, 1) is not None
+    assert Ring.find(f"{process} {memory} {texts} {int(token) - 1}", 1) is None
+    assert Ring.find(f"{process} {texts} {memory} {token}", 1) is None
+    assert Ring.find(f"{process} 9999 9999 {token}", 1) is None
+    assert Ring.create(40) is None
+
+
+def test_two_threads_do_not_call_at_once(three):
+    """The other processes need not make their calls in the same order."""
+    agreed = three.compile(0)
+    caught = []
+
+    def second():
+        with pytest.raises(RuntimeError) as error:
+            agreed.begin()
+        caught.append(str(error.value))
+
+    def call():
+        thread = threading.Thread(target=second, name="second")
+        thread.start()
+        thread.join()
+        return []
+
+    three.patch.setattr(three.watches[0], "_conclude", lambda *verdict: caught.append(verdict))
+    agreed.run(call)
+    (text, at_fault), message = caught  # which ends the process, though only a thread ends here
+    assert text == message and at_fault == (0,)
+    here = r"f, called at .*test_agreement\.py:\d+"
+    assert re.match(
+        rf"f: two threads of this process call programs over processes 0,1 at once, .*\n"
+        rf" +thread 'MainThread': {here}.*\n +thread 'second': {here}.*\n  Let one",
+        message,
+    ), message
+    assert agreed.run(list) == []  # the next call is one of many
+
+
+def test_a_call_is_made_in_the_same_thread_of_each_process(three):
+    """Else the values of two threads meet: both run the same program."""
+    agreed = three.compile(0), three.compile(1)
+
+    def second_thread(i):
+        caught = []
+
+        def call():
+            try:
+                three.call(i, agreed[i])
+            except ProcessFailure as err:
+                caught.append(err)
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+        return caught
+
+    assert not second_thread(0) and not second_thread(1)
+    three.call(0, agreed[0])
+    (error,) = second_thread(1)
+    assert error.processes == (1,) and re.match(
+        r"process 1 and process 0 make their call number 1 over processes 0,1 in different "
+        r"threads.\n    process 1, thread 'Thread-.*': f, called at .*\n    process 0: f, called",
+        str(error),
+    )
+    assert three.watches[1].verdict is not None  # it ends, though only a thread ends here
+    three.watches[1].verdict = None
+    for i in range(2):  # the workers of a pool are alike
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            go_on = threading.Event()
+            for _ in range(i):
+                pool.submit(go_on.wait, 5)
+            pool.submit(three.call, i, agreed[i]).result()
+            go_on.set()
 
 
 def test_strangers_are_not_heard():
@@ -269,6 +402,6 @@ def test_strangers_are_not_heard():
     (first, _), (second, turn) = (said(service, number) for number in (0, 1))
     with socket.create_connection(("127.0.0.1", int(service["links/1"].split()[1]))) as stranger:
         stranger.sendall(bytes(100))
-        first.say((0, 1), b"true one", 0, 0, lambda: "f\nline")
-        assert second.hear((0, 1), 0, turn).fingerprint == b"true one"
+        first.say((0, 1), 13, 0, 0, 0, lambda: "f\nline")
+        assert second.hear((0, 1), 0, turn).fingerprint == 13
     first.close(), second.close()

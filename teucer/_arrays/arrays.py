@@ -79,7 +79,7 @@ def to_numpy(x: ArrayImpl) -> np.ndarray[Any, Any]:
         x_._npy_value = _elsewhere(x_)
     elif x_.is_fully_replicated:
         # Of copies on several devices the first is read.
-        value, in_place = _read(x_ if x_._sharding.num_devices == 1 else xla.shard_arrays(x_)[0])
+        value, in_place = _read(xla.one_copy(x_))
         value.flags.writeable = False
         if in_place:
             return value
@@ -93,7 +93,7 @@ def _elsewhere(x: ArrayImpl) -> np.ndarray[Any, Any]:
     """The values of an array that other processes hold, too: what this one holds, if that is
     all."""
     whole = x.is_fully_replicated and not x._sharding._sums()
-    copies = xla.shard_arrays(x) if whole else ()
+    copies = len(x._sharding._internal_device_list.addressable_device_list) if whole else 0
     if not copies and not _is_legible(x):
         raise RuntimeError(
             "Fetching value for `jax.Array` that spans non-addressable (non process local) "
@@ -103,7 +103,7 @@ def _elsewhere(x: ArrayImpl) -> np.ndarray[Any, Any]:
         )
     try:
         if copies:
-            value = np.array(_read(copies[0])[0])
+            value = np.array(_read(xla.one_copy(x))[0])
             value.flags.writeable = False
             return value
         return _joined(x, {repr(shard.index): shard for shard in x.addressable_shards}.values())

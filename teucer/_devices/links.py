@@ -1,7 +1,8 @@
-"""What the first process of a group says of its calls to the others: over TCP, along a tree.
+"""What the first process of a group says of its calls to the others.
 
-A process that waits for a message reads it in its own thread, and one that sends never waits for
-who reads. So an exchange costs two calls of the system, and its time is that of the network.
+On one machine it writes that into memory that they share, elsewhere it sends it over TCP, along a
+tree. It never waits for who reads. The others look into the memory for some time; then they wait
+for what is sent to them, in the thread that makes the call.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import collections
 import contextlib
 import functools
 import hashlib
+import os
 import secrets
 import socket
 import struct
@@ -17,23 +19,63 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
+from teucer._devices.rings import MEMBERS, SLOTS, Ring
+
 Group: TypeAlias = tuple[int, ...]
 
-_FAN_OUT = 16  # processes that one sends to
-_HEADER = struct.Struct("<8s8sQII")  # the group's hash, then as `Said`; the length of what follows
+_FAN_OUT = MEMBERS  # processes that one sends to
+_HEADER = struct.Struct("<8sQQIII")  # the group's hash, then as `Said`; the length of what follows
 _HELLO = struct.Struct("<16sI")  # the listener's token, who calls
+_RING = (1 << 64) - 1  # in the place of a call's number: what follows is where a ring is
 _TURN = struct.pack("ll", 1, 0)  # seconds that a call of the system waits
 _PATIENCE = 5000  # milliseconds until a process has said where it listens
 _SITES = 4096  # places in the program that a process remembers
+_LOOKS = 200  # into shared memory, before a process waits
+_yield = getattr(os, "sched_yield", lambda: None)
 
 
 class Said(NamedTuple):
     """A call of the first process of a group: the program's fingerprint, the number of the call,
-    and that of the place where it is made."""
+    and those of the place and the thread where it is made."""
 
-    fingerprint: bytes
+    fingerprint: int
     number: int
     site: int
+    thread: int
+
+
+class _Heard:
+    """What has been sent to this process of a group's calls.
+
+    calls: by number, with the messages. sites: the names of places. ring: where one is.
+    """
+
+    def __init__(self) -> None:
+        self.calls: dict[int, tuple[Said, bytes]] = {}
+        self.sites: dict[int, str] = {}
+        self.ring = ""
+
+
+class _Conversation:
+    """What is said within a group.
+
+    place: this process's in it. others: those that it sends to, by their members of the ring.
+    looks: how often this process looks into the ring before it waits. sites: numbers of places.
+    """
+
+    def __init__(self, group: Group, place: int, heard: _Heard) -> None:
+        self.key, self.place, self.heard = _hash(group), place, heard
+        self.members = len(group) - 1
+        first = place * _FAN_OUT + 1
+        self.others = list(enumerate(group[first : first + _FAN_OUT], first - 1))
+        self.parent = group[(place - 1) // _FAN_OUT]
+        self.ring: Ring | None = None
+        self.looks = _LOOKS
+        self.sites: dict[Any, int] = {}
+        self.said_sites = 0
+
+    def packed(self, said: Said, text: bytes = b"") -> bytes:
+        return _HEADER.pack(self.key, *said, len(text)) + text
 
 
 class Unreachable(RuntimeError):
@@ -60,10 +102,8 @@ class Links:
         self._to: dict[int, socket.socket | None] = {}
         self._from: dict[int, tuple[socket.socket, bytearray, threading.Lock]] = {}
         self._coming, self._going = threading.Lock(), threading.Lock()
-        self._heard: dict[bytes, collections.deque[tuple[Said, bytes]]] = {}
-        self._sites: dict[Group, dict[Any, int]] = collections.defaultdict(dict)
-        self._described: dict[bytes, dict[int, str]] = collections.defaultdict(dict)
-        self._said_sites = 0
+        self._conversations: dict[Group, _Conversation] = {}
+        self._heard: dict[bytes, _Heard] = collections.defaultdict(_Heard)
 
     def open(self) -> None:
         """Listen, and say where."""
@@ -81,26 +121,47 @@ class Links:
         for s in sockets:
             if s is not None:
                 s.close()
+        while self._conversations:
+            _, talk = self._conversations.popitem()
+            if talk.ring is not None:
+                talk.ring.close()
 
     def say(
-        self, group: Group, fingerprint: bytes, number: int, site: Any, describe: Callable[[], str]
+        self,
+        group: Group,
+        fingerprint: int,
+        number: int,
+        thread: int,
+        site: Any,
+        describe: Callable[[], str],
     ) -> None:
         """Tell the other processes of a group of a call; this one is the group's first.
 
         describe: the call's name and place, which are said once for each site.
         """
-        with self._going:
-            sites, text = self._sites[group], b""
-            found = sites.get(site)
-            if found is None:
-                if len(sites) >= _SITES:
-                    sites.clear()
-                found = sites[site] = self._said_sites
-                self._said_sites += 1
-                text = describe().encode()
-            self._pass_on(
-                group, _HEADER.pack(_hash(group), fingerprint, number, found, len(text)) + text
-            )
+        talk, text = self._conversation(group), b""
+        found = talk.sites.get(site)
+        if found is None:
+            if len(talk.sites) >= _SITES:
+                talk.sites.clear()
+            found = talk.sites[site] = talk.said_sites
+            talk.said_sites += 1
+            text = describe().encode()
+        said, ring = Said(fingerprint, number, found, thread), talk.ring
+        if ring is None:
+            with self._going:
+                self._send(talk, talk.packed(said, text))
+            return
+        if text:
+            ring.add_text(found, text, forget=not found % _SITES)
+        lost = ring.lost_by(number)
+        ring.write(number, fingerprint, thread << 32 | found)
+        with self._going:  # a barrier, too: the others see what is written, or it is sent to them
+            if lost is not None:
+                old = _written(number - SLOTS, *lost)
+                self._send(talk, talk.packed(old), lambda i: ring.has_read(i, old.number))
+            if not ring.all_read():
+                self._send(talk, talk.packed(said, text), ring.reads)
 
     def hear(self, group: Group, number: int, turn: Callable[[], None]) -> Said | None:
         """What the first process of the group says of a call of this number, and pass it on; None
@@ -108,34 +169,83 @@ class Links:
 
         turn: called now and then while this waits; what it raises ends the wait.
         """
-        key = _hash(group)
-        heard = self._heard.setdefault(key, collections.deque())
-        parent = group[(group.index(self._number) - 1) // _FAN_OUT]
+        talk = self._conversation(group)
+        ring, member = talk.ring, talk.place - 1
+        if ring is None:
+            said = self._sent(talk, number, turn)
+            if talk.heard.ring:
+                talk.ring, talk.heard.ring = Ring.find(talk.heard.ring, talk.members), ""
+                if talk.ring is not None:
+                    talk.ring.stay(number + 1, member)
+            return said
+        found, looks = ring.read(number, member), talk.looks
+        while found is None and looks:
+            looks -= 1
+            _yield()
+            found = ring.read(number, member)
+        if found is None:
+            talk.looks = max(talk.looks // 2, 4)
+            ring.leave(member)
+            with self._going:  # a barrier
+                pass
+            said = self._sent(talk, number, turn)
+            ring.stay(number + 1, member)
+            return said
+        if looks < talk.looks < _LOOKS:
+            talk.looks *= 2
+        return None if isinstance(found, str) else _written(number, *found)
+
+    def _sent(self, talk: _Conversation, number: int, turn: Callable[[], None]) -> Said | None:
+        """What the first process of a group has sent of a call, or written meanwhile."""
+        heard, ring = talk.heard.calls, talk.ring
         while True:
-            while heard:
-                said, message = heard[0]
-                if said.number > number:
-                    return None
-                heard.popleft()
+            found = heard.pop(number, None)
+            if found is not None:
+                said, message = found
                 with self._going:
-                    self._pass_on(group, message)
-                if said.number == number:
-                    return said
-            link = self._from.get(parent)
+                    self._send(talk, message)
+                return said
+            written = None if ring is None else ring.read(number, talk.place - 1)
+            if written is not None:
+                return None if isinstance(written, str) else _written(number, *written)
+            for old in [n for n in heard if n < number]:
+                del heard[old]
+            # What a ring has lost comes late.
+            if heard and (ring is None or max(heard) >= number + SLOTS):
+                return None
+            link = self._from.get(talk.parent)
             if link is None:
                 self._accept(turn)
                 continue
             with link[2]:
-                if not heard and not self._read(parent, link):
+                if number not in heard and not self._read(talk.parent, link):
                     turn()
 
     def describe(self, group: Group, said: Said) -> str:
         """The name and the place of a call that was heard."""
-        return self._described[_hash(group)].get(said.site, "a program\nan unknown line")
+        talk = self._conversation(group)
+        text = talk.heard.sites.get(said.site)
+        if text is None and talk.ring is not None:
+            text = talk.ring.text(said.site)
+        return text or "a program\nan unknown line"
 
-    def _pass_on(self, group: Group, message: bytes) -> None:
-        first = group.index(self._number) * _FAN_OUT + 1
-        for other in group[first : first + _FAN_OUT]:
+    def _conversation(self, group: Group) -> _Conversation:
+        talk = self._conversations.get(group)
+        if talk is None:
+            heard, place = self._heard[_hash(group)], group.index(self._number)
+            talk = self._conversations[group] = _Conversation(group, place, heard)
+            talk.ring = Ring.create(talk.members) if place == 0 else None
+            if talk.ring is not None:
+                with self._going:
+                    self._send(talk, talk.packed(Said(0, _RING, 0, 0), talk.ring.where.encode()))
+        return talk
+
+    def _send(
+        self, talk: _Conversation, message: bytes, leave_out: Callable[[int], bool] | None = None
+    ) -> None:
+        for member, other in talk.others:
+            if leave_out is not None and leave_out(member):
+                continue
             link = self._to[other] if other in self._to else self._connect(other)
             if link is not None:
                 try:
@@ -197,13 +307,21 @@ class Links:
             return False
         buffer += data
         for key, said, message, text in _messages(buffer):
+            heard = self._heard[key]
+            if said.number == _RING:
+                heard.ring = text
+                continue
             if text:
-                described = self._described[key]
-                described[said.site] = text
-                if len(described) > 2 * _SITES:
-                    del described[next(iter(described))]
-            self._heard.setdefault(key, collections.deque()).append((said, message))
+                heard.sites[said.site] = text
+                if len(heard.sites) > 2 * _SITES:
+                    del heard.sites[next(iter(heard.sites))]
+            heard.calls[said.number] = said, message
         return True
+
+
+def _written(number: int, fingerprint: int, where: int) -> Said:
+    """A call as it stands in a ring."""
+    return Said(fingerprint, number, where & 0xFFFFFFFF, where >> 32)
 
 
 def _messages(buffer: bytearray) -> Iterator[tuple[bytes, Said, bytes, str]]:

@@ -16,18 +16,22 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import json
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from teucer._base import config, source
-from teucer._devices.links import Links, Said, Unreachable
+from teucer._devices import threads
+from teucer._devices.links import Links, Unreachable
 from teucer._devices.processes import ProcessFailure, state
 from teucer._xla.client import XlaRuntimeError
+
+Error = TypeVar("Error", bound=Exception)
 
 ROOT = "teucer"  # of the keys in the coordination service
 _REMEMBERED = 32  # calls that a process tells others of
@@ -38,27 +42,64 @@ _IN_FLIGHT = (
 )
 
 
+class Program(Protocol):
+    """What processes know of a program that runs over several of them, its group.
+
+    limited: whether only so many of its calls may be in flight.
+    """
+
+    group: tuple[int, ...]
+    name: str
+    fingerprint: int
+    limited: bool
+
+    def difference(self, other: int) -> str:
+        """What the program of another fingerprint has otherwise, as lines."""
+
+
 class Call:
-    """A call of a program that runs over several processes, which are its group."""
+    """A call of a program."""
 
-    __slots__ = ("fingerprint", "group", "name", "number", "place", "results", "started")
-    results: Sequence[Any] | None
+    __slots__ = ("_results", "label", "number", "place", "program", "started", "thread")
+    _results: Sequence[Any] | None
 
-    def __init__(self, group: tuple[int, ...], number: int, name: str, fingerprint: str) -> None:
-        self.group, self.number, self.name, self.fingerprint = group, number, name, fingerprint
-        self.place = source.here()
-        self.started, self.results = time.monotonic(), None
+    def __init__(self, program: Program, number: int) -> None:
+        self.program, self.number = program, number
+        self.place, self.thread, self.label = source.here(), threading.get_ident(), threads.label()
+        self.started, self._results = time.monotonic(), None
 
     @property
     def line(self) -> str:
         """The user's line."""
         return source.describe(self.place)
 
+    def describe(self) -> str:
+        """Its program and line, as the others are told."""
+        return f"{self.program.name}\n{self.line}"
+
+    def returned(self, results: Sequence[Any]) -> None:
+        """It has been made; it ends when these results are there."""
+        self._results = results
+
+    def being_made(self) -> bool:
+        """Whether a thread is in it."""
+        return self._results is None
+
     def running(self) -> bool:
         """Whether it has not ended yet, as far as one can see."""
-        if self.results is None:
+        if self._results is None:
             return True
-        return any(not x.is_deleted() and not x.is_ready() for x in self.results)
+        for x in self._results:
+            if not x.is_deleted() and not x.is_ready():
+                return True
+        self._results = ()
+        return False
+
+    def wait(self) -> None:
+        """Wait for its end, if it has been made."""
+        for x in self._results or ():
+            if not x.is_deleted():
+                x.block_until_ready()
 
 
 class _Seen(NamedTuple):
@@ -88,7 +129,7 @@ class Watch:
         self._beats = 0
         self._answered = time.monotonic()
         self._heard = dict.fromkeys(range(count), ("", self._answered))
-        self._counts: collections.Counter[tuple[int, ...]] = collections.Counter()
+        self._last: dict[tuple[int, ...], Call] = {}
         self._rounds: collections.Counter[tuple[int, ...]] = collections.Counter()
         self._recent: collections.deque[Call] = collections.deque(maxlen=_REMEMBERED)
         self._in_flight: collections.deque[Call] = collections.deque()
@@ -125,37 +166,38 @@ class Watch:
 
     # What this process does
 
-    def begin(
-        self,
-        group: tuple[int, ...],
-        name: str,
-        fingerprint: str,
-        difference: Callable[[str], str],
-        limited: bool = True,
-    ) -> Call:
+    def begin(self, program: Program) -> Call:
         """Write down a call that is about to run, and compare it with that of the first process.
 
-        difference: what the program of another fingerprint has otherwise, as lines. limited:
-        whether to wait where too many calls are running.
+        Raises ProcessFailure if that makes another call, or has failed, and RuntimeError if another
+        thread of this process is in a call of the same group.
         """
-        self.check(group)
+        group = program.group
+        if self.verdict is not None:
+            self.check(group)
         oldest: Call | None = None
         with self._lock:
-            call = Call(group, self._counts[group], name, fingerprint)
-            self._counts[group] += 1
+            last = self._last.get(group)
+            number = 0 if last is None else last.number + 1
+            call = Call(program, number)
+            if last is not None and last.being_made() and last.thread != call.thread:
+                raise self._failure(RuntimeError(_two_threads(last, call)))
+            self._last[group] = call
             self._recent.append(call)
             waiting = self._in_flight
             while waiting and not waiting[0].running():
                 waiting.popleft()
-            if limited and len(waiting) >= _IN_FLIGHT:
+            if program.limited and len(waiting) >= _IN_FLIGHT:
                 oldest = waiting[-_IN_FLIGHT]
             waiting.append(call)
-        if config.check_programs.value:
-            self._agree(call, difference)
-        if oldest is not None:
-            for x in oldest.results or ():
-                if not x.is_deleted():
-                    x.block_until_ready()
+        try:
+            if config.check_programs.value:
+                self._agree(call)
+            if oldest is not None:
+                oldest.wait()
+        except BaseException:
+            call.returned(())
+            raise
         return call
 
     def _forget_ended(self) -> Call | None:
@@ -165,45 +207,46 @@ class Watch:
                 self._in_flight.popleft()
             return self._in_flight[0] if self._in_flight else None
 
-    def _agree(self, call: Call, difference: Callable[[str], str]) -> None:
+    def _agree(self, call: Call) -> None:
         """Raise ProcessFailure if the first process of the group makes another call."""
-        own, group = bytes.fromhex(call.fingerprint), call.group
+        program = call.program
+        group, own = program.group, program.fingerprint
         try:
-            said = self._exchanged(call, own)
+            if self._number == group[0]:
+                site = program.name, call.place
+                self.links.say(group, own, call.number, call.label, site, call.describe)
+                return
+            said = self.links.hear(group, call.number, functools.partial(self._turn, call))
         except Unreachable:  # perhaps it has failed
             if not self._concluded.wait(3 * self._period):
                 raise
             self._raised = True
             assert self.verdict is not None
             raise self.verdict from None
-        if said is not None and said.fingerprint != own:
-            call.results = []
-            name, line = self.links.describe(group, said).split("\n", 1)
-            raise ProcessFailure(
-                _differ(
-                    call, self._number, group[0], name, line, difference(said.fingerprint.hex())
-                ),
-                (self._number,),
-            )
+        if said is None or (said.fingerprint == own and said.thread == call.label):
+            return
+        name, line = self.links.describe(group, said).split("\n", 1)
+        if said.fingerprint == own:
+            text = _other_thread(call, self._number, group[0], name, line)
+        else:
+            difference = program.difference(said.fingerprint)
+            text = _differ(call, self._number, group[0], name, line, difference)
+        raise self._failure(ProcessFailure(text, (self._number,)))
 
-    def _exchanged(self, call: Call, own: bytes) -> Said | None:
-        """Tell the other processes of a call, or hear what the first says of it."""
-        if self._number != call.group[0]:
-            return self.links.hear(call.group, call.number, self._turn(call))
-        site = (call.name, call.place)
-        self.links.say(call.group, own, call.number, site, lambda: f"{call.name}\n{call.line}")
-        return None
+    def _failure(self, error: Error) -> Error:
+        """An error that ends this process, also where the thread that raises it is not the main
+        one."""
+        if not threads.is_main():
+            self._conclude(str(error), (self._number,))
+        return error
 
-    def _turn(self, call: Call) -> Callable[[], None]:
+    def _turn(self, call: Call) -> None:
         """What a process does now and then while it waits for the first one of a call's group."""
-        deadline = time.monotonic() + config.collective_timeout.value
-
-        def turn() -> None:
-            self.check(call.group)
-            if time.monotonic() > deadline:
-                raise _did_not_come(call.group[0], f"{call.name}, called at {call.line}")
-
-        return turn
+        self.check(call.program.group)
+        if time.monotonic() > call.started + config.collective_timeout.value:
+            raise _did_not_come(
+                call.program.group[0], f"{call.program.name}, called at {call.line}"
+            )
 
     def _found(self, key: str, milliseconds: int) -> str:
         return str(self._client.blocking_key_value_get(f"{ROOT}/{key}", milliseconds))
@@ -451,12 +494,13 @@ class Watch:
     def _own_calls(self) -> str:
         with self._lock:
             recent = list(self._recent)
-            counts = {_key(group): n for group, n in self._counts.items()}
+            counts = {_key(group): last.number + 1 for group, last in self._last.items()}
         calls: dict[str, dict[int, list[str]]] = {}
         for call in recent:
-            calls.setdefault(_key(call.group), {})[call.number] = [
-                call.fingerprint,
-                call.name,
+            program = call.program
+            calls.setdefault(_key(program.group), {})[call.number] = [
+                _hexadecimal(call),
+                program.name,
                 call.line,
             ]
         return json.dumps([counts, calls, self._ended])
@@ -486,19 +530,20 @@ class Watch:
             int(key.rpartition("/")[2]): _read(text)
             for key, text in self._client.key_value_dir_get(f"{ROOT}/calls/")
         }
-        group = _key(call.group)
+        members = call.program.group
+        group = _key(members)
         with self._lock:
-            own = {c.number: c for c in self._recent if c.group == call.group}
-        others = [i for i in call.group if i != self._number and i in seen]
+            own = {c.number: c for c in self._recent if c.program.group == members}
+        others = [i for i in members if i != self._number and i in seen]
         for number, mine in sorted(own.items()):
             for i in others:
                 theirs = seen[i].calls.get(group, {}).get(number)
-                if theirs is not None and theirs[0] != mine.fingerprint:
+                if theirs is not None and theirs[0] != _hexadecimal(mine):
                     self._conclude(_differ(mine, self._number, i, theirs[1], theirs[2]), (i,))
                     return
         behind = [i for i in others if seen[i].counts.get(group, 0) <= call.number]
         ended = [i for i in behind if seen[i].ended]
-        where = f"{call.name}, called at {call.line}"
+        where = f"{call.program.name}, called at {call.line}"
         if ended:
             self._conclude(
                 (
@@ -526,7 +571,7 @@ class Watch:
         return (
             oldest is not None
             and now - self._since > self._silence
-            and not self.failed.isdisjoint(oldest.group)
+            and not self.failed.isdisjoint(oldest.program.group)
         )
 
     def _survives(self) -> bool:
@@ -556,7 +601,7 @@ class Watch:
                 waiting = self._in_flight[0] if self._in_flight else None
             if waiting is not None:
                 print(
-                    f"    it was waiting in {waiting.name}, called at {waiting.line}",
+                    f"    it was waiting in {waiting.program.name}, called at {waiting.line}",
                     file=sys.stderr,
                 )
         sys.stdout.flush()
@@ -571,13 +616,41 @@ def _key(group: tuple[int, ...]) -> str:
 def _differ(call: Call, number: int, other: int, name: str, line: str, difference: str = "") -> str:
     return (
         f"process {number} and process {other} run different programs as their call number "
-        f"{call.number} over processes {_key(call.group)}.\n"
-        f"    process {number}: {call.name}, called at {call.line}\n"
+        f"{call.number} over processes {_key(call.program.group)}.\n"
+        f"    process {number}: {call.program.name}, called at {call.line}\n"
         f"    process {other}: {name}, called at {line}{difference}\n"
         "  All processes must make the same calls in the same order, with arguments of the same "
         "shapes. What\n  differs between them must come in as an argument's values. What does not "
         "communicate,\n  each may run alone."
     )
+
+
+def _hexadecimal(call: Call) -> str:
+    return f"{call.program.fingerprint:016x}"
+
+
+def _two_threads(first: Call, second: Call) -> str:
+    lines = "".join(
+        f"\n    thread {threads.name_of(call.thread)}: {call.program.name}, called at {call.line}"
+        for call in (first, second)
+    )
+    return (
+        f"{second.program.name}: two threads of this process call programs over processes "
+        f"{_key(second.program.group)} at once, so other processes need not run them in the same "
+        f"order.{lines}\n  {_ONE_THREAD}"
+    )
+
+
+def _other_thread(call: Call, number: int, other: int, name: str, line: str) -> str:
+    return (
+        f"process {number} and process {other} make their call number {call.number} over processes "
+        f"{_key(call.program.group)} in different threads.\n"
+        f"    process {number}, thread {threads.name_of(call.thread)}: {call.program.name}, called "
+        f"at {call.line}\n    process {other}: {name}, called at {line}\n  {_ONE_THREAD}"
+    )
+
+
+_ONE_THREAD = "Let one thread make such calls, or have threads wait for each other."
 
 
 def _did_not_come(number: int, what: str) -> ProcessFailure:

@@ -7,13 +7,14 @@ import itertools
 import re
 import zlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._base import config
 from teucer._devices import processes
-from teucer._executables import scouts
+from teucer._executables import shared_calls
 from teucer._xla import dispatcher
 from teucer._xla.client import XlaRuntimeError
+from teucer._xla.dispatcher import FastPath
 
 if TYPE_CHECKING:
     from teucer._devices.watch import Call
@@ -34,13 +35,14 @@ class Agreement:
     limited: whether only so many of its calls may be in flight.
     """
 
-    __slots__ = ("_limited", "_packed", "_shown", "fingerprint", "group", "name")
+    __slots__ = ("_packed", "_shown", "fingerprint", "group", "limited", "name")
 
     def __init__(self, group: tuple[int, ...], name: str, text: str, limited: bool) -> None:
         import hashlib  # 2 ms to load
 
-        self.group, self.name, self._limited, self._shown = group, name, limited, False
-        self.fingerprint = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        self.group, self.name, self.limited, self._shown = group, name, limited, False
+        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+        self.fingerprint = int.from_bytes(digest, "little")
         self._packed = zlib.compress(text.encode(), 1)
 
     def run(self, call: Callable[[], list[Any]]) -> list[Any]:
@@ -48,13 +50,16 @@ class Agreement:
 
         Raises ProcessFailure if another process is at fault that it does not run.
         """
-        if scouts.begun.on:
-            return call()
-        begun = self.begin()
+        begun, results = self.begin(), list[Any]()
         try:
-            begun.results = results = call()
+            results = call()
         except XlaRuntimeError as err:
-            self.explain(begun, err)
+            reason = processes.explained(err)
+            if reason is err:
+                raise
+            raise reason from err
+        finally:
+            begun.returned(results)
         return results
 
     def begin(self) -> Call:
@@ -72,17 +77,14 @@ class Agreement:
             )
         if not self._shown and state.process_id == self.group[0] and config.check_programs.value:
             self._show()
-        return watching.begin(
-            self.group, self.name, self.fingerprint, self.difference, self._limited
-        )
+        return watching.begin(self)
 
-    def explain(self, call: Call, err: Exception) -> NoReturn:
-        """Raise what the watch says of an error of the program."""
-        call.results = []  # it has ended
-        reason = processes.explained(err)
-        if reason is err:
-            raise err
-        raise reason from err
+    def watched(self, fast: FastPath, args: Sequence[object]) -> FastPath | None:
+        """What C++ needs to run the program such that the others know of it; None where it cannot.
+
+        args: those that the program keeps.
+        """
+        return shared_calls.watched(fast, args, self)
 
     def _show(self) -> None:
         """Let the others read the program's text, in case that theirs differs."""
@@ -92,7 +94,7 @@ class Agreement:
                 _place_of(self.fingerprint), self._packed, allow_overwrite=True
             )
 
-    def difference(self, other: str) -> str:
+    def difference(self, other: int) -> str:
         """The first lines in which this program differs from one of another fingerprint."""
         try:
             packed = processes.state.client.blocking_key_value_get_bytes(_place_of(other), 5000)
@@ -107,8 +109,8 @@ class Agreement:
         )
 
 
-def _place_of(fingerprint: str) -> str:
-    return f"teucer/programs/{fingerprint}"
+def _place_of(fingerprint: int) -> str:
+    return f"teucer/programs/{fingerprint:016x}"
 
 
 def agreement_of(devices: Sequence[Any], name: str, text: str, executable: Any) -> Agreement | None:
@@ -122,5 +124,5 @@ def agreement_of(devices: Sequence[Any], name: str, text: str, executable: Any) 
     modules = executable.whole().hlo_modules()
     if modules and not any(_COMMUNICATES.search(module.to_string()) for module in modules):
         return None
-    dispatcher.around = scouts.Scouted
+    dispatcher.around = shared_calls.around
     return Agreement(group, name, text, limited=len(devices) > len(group))

@@ -122,7 +122,7 @@ def fast_path(
     ready = list(
         map(transfer.to_sharding, itertools.compress(args[:n_consts], kept), program.in_shardings)
     )
-    return FastPath(
+    fast = FastPath(
         program.executable,
         out_tree,
         program.in_shardings,
@@ -132,8 +132,10 @@ def fast_path(
         [True] * len(ready) + list(kept[n_consts:]),
         [None] * len(program.in_shardings),
         ready,
-        program.agreement,
     )
+    if program.agreement is None:
+        return fast
+    return program.agreement.watched(fast, list(itertools.compress(args, kept)))
 
 
 def _lies_as_wanted(x: Value, sharding: object) -> bool:

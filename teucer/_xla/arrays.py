@@ -70,6 +70,13 @@ def shard_arrays(array: Any) -> list[Any]:
     return arrays
 
 
+def one_copy(array: Any) -> Any:
+    """An array that can be read, of one with the same values on each of its devices."""
+    # C++ looks for the package jax whenever it takes parts out of an array.
+    here = array._sharding._internal_device_list.addressable_device_list
+    return array if len(here) == 1 else array._fully_replicated_shard()
+
+
 def result_handler(aval: Any, sharding: Any, committed: bool) -> Any:
     """Wraps one result of an executable as an array of the given type."""
     return _jax.array_result_handler(aval, sharding, committed, **_SKIP_CHECKS)

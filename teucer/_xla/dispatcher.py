@@ -37,7 +37,6 @@ class FastPath(NamedTuple):
     kept_var_bitvec: Sequence[bool]
     in_device_local_layouts: Sequence[Any]
     const_args: Sequence[Any]
-    agreement: Any = None  # of processes, which C++ knows nothing of: `around` takes such a one
 
 
 def dispatcher(

@@ -1,0 +1,48 @@
+"""Threads of a process, as other processes of the program know them."""
+
+from __future__ import annotations
+
+import re
+import threading
+import zlib
+
+# A worker of a pool takes whichever task comes next.
+_WORKER = re.compile(r"_\d+$")
+_NUMBERS = re.compile(r"\d+")
+
+
+class _Label(threading.local):
+    def __init__(self) -> None:
+        self.number = zlib.crc32(_label(threading.current_thread()).encode())
+
+
+def _label(thread: threading.Thread) -> str:
+    """What the same thread of another process is called, too: its name without numbers, and how
+    many such were there before it."""
+    if _WORKER.search(thread.name):
+        return "a worker"
+    name = _NUMBERS.sub("", thread.name)
+    alike = [t for t in threading.enumerate() if _NUMBERS.sub("", t.name) == name]
+    return f"{name} {alike.index(thread) if thread in alike else 0}"
+
+
+_own = _Label()
+
+
+def label() -> int:
+    """A number of 32 bits that the same thread of all processes has.
+
+    It tells threads apart but for the workers of a pool.
+    """
+    return _own.number
+
+
+def name_of(ident: int) -> str:
+    """The name of a thread."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    return repr(names.get(ident, ident))
+
+
+def is_main() -> bool:
+    """Whether this is the thread whose end by an exception ends the process."""
+    return threading.current_thread() is threading.main_thread()

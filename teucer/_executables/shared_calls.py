@@ -1,0 +1,122 @@
+"""Calls of programs that communicate with other processes, by the C++ dispatcher.
+
+The other processes must know which program is about to run. C++ tells nobody, but it asks two
+objects on its way: the wanted layout of an argument what XLA calls it, before the program runs, and
+the tree of the results for these, afterwards.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+from teucer._devices import processes
+from teucer._xla import pytree
+from teucer._xla.arrays import ArrayImpl
+from teucer._xla.client import XlaRuntimeError
+from teucer._xla.dispatcher import FastPath
+
+if TYPE_CHECKING:
+    from teucer._devices.watch import Call
+    from teucer._executables.agreement import Agreement
+    from teucer._xla.pytree import PyTreeDef
+
+
+class _Begun(threading.local):
+    """The calls of this thread that have begun, of which C++ has not given the results."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+
+_begun = _Begun()
+
+
+@final
+class _Before:
+    """Stands in the place of an argument's layout, which C++ asks for before the program runs."""
+
+    __slots__ = ("_agreement", "_layout")
+
+    def __init__(self, agreement: Agreement, layout: object) -> None:
+        self._agreement, self._layout = agreement, layout
+
+    def _to_xla_layout(self, dtype: object) -> object:
+        _begun.calls.append(self._agreement.begin())
+        return self._layout
+
+
+class _Outcome(NamedTuple):
+    """The tree of a program's results, and which of them tells that it has ended."""
+
+    tree: PyTreeDef
+    telling: int | None
+
+
+@final
+class _After:
+    """Stands for the tree of the results, which C++ makes after the program has begun to run."""
+
+
+def _made(outcome: _Outcome, results: Sequence[Any]) -> Any:
+    tree, telling = outcome
+    _begun.calls.pop().returned(() if telling is None else (results[telling],))
+    return tree.unflatten(results)
+
+
+def _taken(_: _After) -> tuple[tuple[()], None]:
+    raise AssertionError("C++ makes such trees, and nobody has one")
+
+
+pytree.register_node(_After, _taken, _made, None)
+_LEAF = pytree.flatten(0)[1]
+
+
+def watched(fast: FastPath, args: Sequence[object], agreement: Agreement) -> FastPath | None:
+    """What C++ needs to run a program such that others know of it; None where it cannot.
+
+    args: those that the program keeps, constants first.
+    """
+    # The last, since what C++ does with arguments before it may fail, or run programs.
+    at = max((i for i, x in enumerate(args) if type(x) is ArrayImpl), default=None)
+    if at is None:
+        return None
+    layouts = list(fast.in_device_local_layouts)
+    layouts[at] = _Before(agreement, fast.xla_executable.get_parameter_layouts()[at]._xla_layout())
+    sizes = [aval.size for aval in fast.out_avals]
+    # The smallest, since it is held until it is there.
+    telling = min(range(len(sizes)), key=sizes.__getitem__, default=None)
+    return fast._replace(
+        in_device_local_layouts=layouts,
+        out_pytree_def=pytree.make_treedef(
+            (_After, _Outcome(fast.out_pytree_def, telling)), [_LEAF] * len(sizes)
+        ),
+    )
+
+
+def around(
+    made: Callable[..., Callable[..., Any]], cache_miss: Callable[..., Any]
+) -> Callable[..., tuple[Any, None]]:
+    """What a dispatcher calls when it misses: another one, behind which errors say who is at fault.
+
+    made: a new dispatcher of the same function. cache_miss: what that calls when it misses.
+    """
+    run = made(cache_miss, "shared")
+
+    def call(*args: object, **kwargs: object) -> tuple[Any, None]:
+        begun = _begun.calls
+        depth = len(begun)
+        try:
+            return run(*args, **kwargs), None
+        except BaseException as err:
+            for ended in begun[depth:]:
+                ended.returned(())
+            del begun[depth:]
+            if isinstance(err, (XlaRuntimeError, ValueError)):  # as C++ raises what fails at once
+                reason = processes.explained(err)
+                if reason is not err:
+                    raise reason from err
+            raise
+
+    return call
