@@ -19,6 +19,10 @@ class ShardingTypeError(Exception):
     """The partitions of operands over Explicit mesh axes do not go together."""
 
 
+class ForbiddenCollectiveError(Exception):
+    """Within `jax.sharding.no_collectives` an operation communicates along a mesh axis."""
+
+
 class NonlinearOnPartsError(ShardingTypeError, NotImplementedError):
     """An operation that is not linear was given a value whose parts are still to be summed."""
 

@@ -21,6 +21,7 @@ from teucer._core import array_ops, dialects
 from teucer._core.provided import provided
 from teucer._core.trace import typeof
 from teucer._core.types import DEVICE, ShapedArray
+from teucer._devices import forbidden
 from teucer._devices.specs import (
     AS_IN_0_12,
     UNCONSTRAINED,
@@ -156,6 +157,16 @@ def laid_out(
             for i, out in enumerate(outs)
         ]
     )
+
+
+def _recorded(
+    primitive: Primitive, avals: Sequence[Aval], params: Params, outs: tuple[Aval, ...]
+) -> tuple[Any, ...]:
+    """As `laid_out`, of an operation that a program records."""
+    outs = laid_out(primitive, avals, params, outs)
+    if forbidden.no_collectives.value:
+        forbidden.check(primitive, avals, params, outs)
+    return outs
 
 
 def _varied(
@@ -645,4 +656,4 @@ def reduced_alike(xs: tuple[Value, ...]) -> tuple[Any, ...]:
     )
 
 
-provided.fill(laid_out=laid_out, alike=cast_alike)
+provided.fill(laid_out=_recorded, alike=cast_alike)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from teucer._base import memo
+from teucer._base import config, memo
 from teucer._core import dialects
 from teucer._core.jaxpr import ClosedJaxpr, jaxprs_in_params
 from teucer._core.leaks import check_alive
@@ -148,7 +148,7 @@ class ShardMapTrace(Trace):
         avals = tuple(x.aval if type(x) is ShardMapTracer else typeof(x) for x in args)
         mine = tuple(type(x) is ShardMapTracer for x in args)
         # Axes that vmap has brought since belong to the types of what runs.
-        key: Any = (primitive, *params.items(), avals, mine, self.devices)
+        key: Any = (primitive, *params.items(), avals, mine, self.devices, config.trace_context())
         try:
             found = _programs.get(key)
         except TypeError:

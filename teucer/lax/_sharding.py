@@ -22,6 +22,7 @@ from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._derived.layouts import with_layout_constraint
 from teucer._derived.moves import device_put_p
 from teucer._devices import meshes, partition, shardings
+from teucer._devices.forbidden import no_collectives
 from teucer._devices.meshes import AbstractMesh, AxisType, Mesh
 from teucer._devices.placement import assigned
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
@@ -534,8 +535,8 @@ def auto_axes(
         key = (tuple(leaves), tree)
         if current_trace() is not EVAL:
             return run(key, *args, **kwargs)
-        # Values of Python, unless the program is to take sums of their parts.
-        if any(
+        # Values of Python, unless the program takes sums of their parts, or must not communicate.
+        if no_collectives.value or any(
             typeof(x).unreduced or typeof(x).reduced
             for x in pytrees.tree_leaves((args, kwargs))
             if isinstance(x, ArrayImpl)

@@ -13,6 +13,7 @@ _SOURCES = {
         "NamedSharding Sharding SingleDeviceSharding make_single_device_sharding"
     ),
     "teucer._devices.axis_type": "ManualAxisType",
+    "teucer._devices.forbidden": "no_collectives",
     "teucer._devices.specs": "PartitionSpec UnreducedKind",
     "teucer._sharding.shard_map": "Infer",
     "teucer.lax._sharding": "auto_axes explicit_axes reshard",

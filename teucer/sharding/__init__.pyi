@@ -1,5 +1,6 @@
 # Made by tools/stubs.py from the tables of this module.
 from teucer._devices.axis_type import ManualAxisType as ManualAxisType
+from teucer._devices.forbidden import no_collectives as no_collectives
 from teucer._devices.meshes import AbstractDevice as AbstractDevice
 from teucer._devices.meshes import AbstractMesh as AbstractMesh
 from teucer._devices.meshes import AxisType as AxisType
