@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 from teucer._base import config, memo, tracebacks
 from teucer._core import array_ops, axes, dialects
@@ -31,12 +32,13 @@ from teucer._core.trace import Tracer, current_trace
 from teucer._dynamic import dynamic
 from teucer._executables import compilations
 from teucer._lower import hlo
-from teucer._optimize.dce import dce_closed, dce_jaxpr, narrowed
+from teucer._optimize.dce import dce_closed, dce_jaxpr, filtered, narrowed
 from teucer._optimize.effects import Effect
 from teucer._optimize.unchanged import forward_call
 from teucer._transform.jit_calls import JaxprCall, hoist_consts, jit_p
 from teucer._transform.partial import split_jaxpr
 from teucer._trees import pytrees
+from teucer._trees.loose_prefix import spread_bools
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
@@ -71,7 +73,7 @@ Saveable, Recompute = _Saveable(), _Recompute()
 def checkpoint(
     fun: Callable[..., object] | None = None,
     *,
-    prevent_cse: bool = True,
+    prevent_cse: bool | Sequence[Any] = True,
     policy: Policy | None = None,
     static_argnums: int | Sequence[int] = (),
     static_argnames: object = (),
@@ -82,7 +84,8 @@ def checkpoint(
 
     policy: which values are kept all the same: policy(primitive, *types, **params) -> bool; see
     `checkpoint_policies`.
-    prevent_cse: keep the compiler from merging the second computation with the first.
+    prevent_cse: keep the compiler from merging the second computation with the first. A tuple of
+    bools, a tree prefix of the arguments, says of which of them.
     static_argnums, static_argnames: arguments by position, and keyword arguments, that are Python
     values. Raises ValueError where it is called with fewer arguments than static_argnums says.
 
@@ -108,6 +111,11 @@ def checkpoint(
         raise TypeError(
             f"checkpoint: the policy {policy!r} is not a function.\n  Take one of "
             "jax.checkpoint_policies, such as dots_saveable or nothing_saveable."
+        )
+    if not isinstance(prevent_cse, bool | tuple | list):
+        raise TypeError(
+            f"checkpoint: prevent_cse must be a bool or tuple of bools, got {prevent_cse!r} of "
+            f"type {type(prevent_cse)}"
         )
     numbers = as_indices(static_argnums, "static_argnums", "checkpoint")
     names = as_names(static_argnames, "static_argnames", "checkpoint")
@@ -140,7 +148,7 @@ def checkpoint(
             *consts,
             *call.leaves,
             jaxpr=jaxpr,
-            prevent_cse=prevent_cse,
+            prevent_cse=_pinned(prevent_cse, fun, call, len(consts)),
             differentiated=False,
             policy=policy,
         )
@@ -199,24 +207,37 @@ class Remat(JaxprCall):
         ctx: Context,
         *values: Written,
         jaxpr: ClosedJaxpr,
-        prevent_cse: bool,
+        prevent_cse: Pinned,
         differentiated: bool,
         **params: object,
     ) -> Any:
         if differentiated and prevent_cse:
-            values = hlo.optimization_barrier(ctx, values)
+            pinned = [prevent_cse is True or prevent_cse[i] for i in range(len(values))]
+            held = iter(hlo.optimization_barrier(ctx, filtered(values, pinned)))
+            values = tuple([next(held) if p else v for v, p in zip(values, pinned, strict=True)])
         return ctx.inline(
             jaxpr,
             *values,
             under="checkpoint/rematted_computation" if differentiated else "checkpoint",
         )
 
+    def for_operands(self, params: Params, sources: Sequence[int | None]) -> dict[str, Any]:
+        flags = params["prevent_cse"]
+        if isinstance(flags, bool):
+            return params
+        if all(i is None for i in sources):  # transposed: those that are not pinned come first
+            n = min(flags.count(False), len(sources))
+            flags = (False,) * n + (True,) * (len(sources) - n)
+        else:
+            flags = tuple([True if i is None else flags[i] for i in sources])
+        return {**params, "prevent_cse": flags}
+
     def partial_eval(self, trace: PartialTrace, args: Sequence[Value], params: Params) -> Any:
         unknown = [trace.is_unknown(x) for x in args]
         plan = _plan(inline_calls(params["jaxpr"]), tuple(unknown), params["policy"])
         known_args = [x for x, u in zip(args, unknown, strict=True) if not u]
         unknown_args = [x for x, u in zip(args, unknown, strict=True) if u]
-        known_params = {**params, "jaxpr": hoist_consts(plan.known.jaxpr)}
+        known_params = {**params, "jaxpr": hoist_consts(plan.known.jaxpr), "prevent_cse": True}
         outs = trace.evaluate_known(self, (*plan.known.consts, *known_args), known_params)
         n_known = sum(not u for u in plan.unknown_outs)
         if config.log_checkpoint_residuals.value:
@@ -227,10 +248,21 @@ class Remat(JaxprCall):
             *outs[n_known:],
             *unknown_args,
         )
+        jaxpr, flags = hoist_consts(plan.staged.jaxpr), params["prevent_cse"]
+        if not isinstance(flags, bool):
+            of_known = filtered(flags, [not u for u in unknown])
+            n_consts, n_used = len(plan.staged.consts), len(plan.inputs_used)
+            flags = [True] * len(operands)
+            flags[n_consts : n_consts + n_used] = [of_known[i] for i in plan.inputs_used]
+            order = sorted(range(len(operands)), key=lambda i: flags[i])
+            operands = tuple([operands[i] for i in order])
+            invars = [jaxpr.jaxpr.invars[i] for i in order]
+            jaxpr = ClosedJaxpr(jaxpr.jaxpr.replace(invars=invars), ())
+            flags = tuple(sorted(flags))
         staged = trace.record(
             self,
             operands,
-            {**params, "jaxpr": hoist_consts(plan.staged.jaxpr), "differentiated": True},
+            {**params, "jaxpr": jaxpr, "prevent_cse": flags, "differentiated": True},
         )
         known_outs, staged_outs = iter(outs[:n_known]), iter(staged)
         return tuple(next(staged_outs) if u else next(known_outs) for u in plan.unknown_outs)
@@ -244,12 +276,40 @@ class Remat(JaxprCall):
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         closed, taken = dce_closed(eqn.params["jaxpr"], used)
-        return narrowed(eqn, used, taken, jaxpr=closed)
+        sources = [i for i, t in enumerate(taken) if t]
+        flags = self.for_operands(eqn.params, sources)["prevent_cse"]
+        return narrowed(eqn, used, taken, jaxpr=closed, prevent_cse=flags)
 
     padded = dialects.padded.rule(JaxprCall.on_buffers)
 
 
 remat_p = Remat()
+
+
+# Which operands of the second computation the compiler must not merge with those of the first: all,
+# none, or those marked.
+Pinned: TypeAlias = "bool | tuple[bool, ...]"
+
+
+def _pinned(
+    prevent_cse: bool | Sequence[Any], fun: Callable[..., object], call: FlatCall, n_consts: int
+) -> Pinned:
+    """What `checkpoint` is told, for the operands of its call."""
+    if isinstance(prevent_cse, bool):
+        return prevent_cse
+    args, kwargs = call.tree.children()
+    n, names = len(args.children()), kwargs.node_data()[1]
+    named: Any = True
+    if names and len(prevent_cse) == n + len(names):
+        ordered = [name for name in inspect.signature(fun).parameters if name in names]
+        named = dict(zip(ordered, prevent_cse[n:], strict=False))
+        prevent_cse = tuple(prevent_cse[:n])
+    flags = [
+        b
+        for prefix, tree in ((prevent_cse, args), (named, kwargs))
+        for b in spread_bools(prefix, tree, "prevent_cse", "jax.checkpoint")
+    ]
+    return (True,) * n_consts + tuple(flags)
 
 
 class _Plan(NamedTuple):

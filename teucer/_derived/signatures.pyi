@@ -227,7 +227,7 @@ class _Same(Protocol):
 def checkpoint(
     fun: Callable[P, R],
     *,
-    prevent_cse: bool = ...,
+    prevent_cse: bool | Sequence[Any] = ...,
     policy: Policy | None = ...,
     static_argnums: int | Sequence[int] = ...,
     static_argnames: object = ...,
@@ -240,7 +240,7 @@ def checkpoint(
 def checkpoint(
     fun: None = ...,
     *,
-    prevent_cse: bool = ...,
+    prevent_cse: bool | Sequence[Any] = ...,
     policy: Policy | None = ...,
     static_argnums: int | Sequence[int] = ...,
     static_argnames: object = ...,
