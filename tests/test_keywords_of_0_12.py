@@ -100,8 +100,6 @@ def test_custom_gradient_decorates_with_options():
         return x**2, lambda ct: (5 * ct * x,)
 
     assert f(3.0) == 9.0 and jax.grad(f)(3.0) == 15.0
-    with pytest.raises(NotImplementedError, match="with_accums is not supported"):
-        jax.custom_gradient(f, with_accums=True)
 
 
 def test_types_say_no_layout():

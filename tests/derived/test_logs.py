@@ -159,5 +159,3 @@ def test_logs_that_are_refused():
         with pytest.raises(error, match=said):
             jax.grad(rule(result))(1.0)
     assert logs_of(rule(lambda ct: ((ct,), None)), 1.0) == {}
-    with pytest.raises(NotImplementedError, match="with_accums"):
-        jax.custom_gradient(lambda x: (x, lambda ct: ct), with_accums=True)

@@ -20,6 +20,7 @@ from teucer._core.references.types import is_reference
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Zero, is_valid_type
+from teucer._derived.accumulators import accums_of, accumulated, declared
 from teucer._derived.custom_calls import (
     CustomCall,
     CustomFunction,
@@ -349,7 +350,7 @@ class custom_vjp(CustomFunction):
         self.bwd: Callable[..., Any] | None = None
         self.symbolic_zeros = False
         self.optimize_remat = False
-        self.logs = False
+        self.logs = self.accums = False
 
     def defvjp(
         self,
@@ -396,6 +397,31 @@ class custom_vjp(CustomFunction):
         """
         self.defvjp(fwd, bwd, symbolic_zeros, optimize_remat)
         self.logs = True
+
+    def defvjp_with_accums(
+        self,
+        fwd: Callable[..., object],
+        bwd: Callable[..., object],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
+        generic_batching: bool = False,
+    ) -> None:
+        """As `defvjp`, with a rule that gives cotangents to accumulators: bwd(*nondiff_args,
+        residuals, cotangent, *accumulators) returns None, or logs as for `defvjp_with_logs`.
+
+        The accumulators have the tree of the arguments. A NullAccum stands for what is not
+        differentiated; other arguments have a ValAccum.
+
+        >>> import teucer as jax, teucer.numpy as jnp
+        >>> @jax.custom_vjp
+        ... def f(x):
+        ...     return jnp.sin(x)
+        >>> f.defvjp_with_accums(lambda x: (f(x), x), lambda x, ct, acc: acc.accum(ct * x))
+        >>> jax.grad(f)(2.)
+        Array(2., dtype=float32, weak_type=True)
+        """
+        self.defvjp_with_logs(fwd, bwd, symbolic_zeros, optimize_remat, generic_batching)
+        self.accums = True
 
     @tracebacks.api_boundary
     def __call__(self, *args: Value, **kwargs: object) -> Any:
@@ -465,6 +491,7 @@ class _VJPRule:
         self.seen = OutTypes()
         self.res_tree: Any = None
         self.in_avals: list[Any] = [_value_aval(typeof(x)) for x in call.leaves]
+        self.moved = [False] * len(self.in_avals)  # in any derivative so far
 
     def call(self, *leaves: Value) -> list[Any]:
         outs, self.out_tree = flatten_results(
@@ -476,6 +503,7 @@ class _VJPRule:
     def forward(self, *leaves: Value, moving: Sequence[bool]) -> tuple[list[Any], list[Any]]:
         fwd = self.custom.fwd
         assert fwd is not None
+        self.moved = [a or b for a, b in zip(self.moved, moving, strict=True)]
         shown = (
             [CustomVJPPrimal(x, m) for x, m in zip(leaves, moving, strict=True)]
             if self.custom.symbolic_zeros
@@ -535,7 +563,18 @@ class _VJPRule:
         ]
         bwd = self.custom.bwd
         assert bwd is not None
-        result = called(bwd, *self.nondiff, residuals, pytrees.tree_unflatten(self.out_tree, cts))
+        given = (*self.nondiff, residuals, pytrees.tree_unflatten(self.out_tree, cts))
+        if self.custom.accums:
+            tree, _ = self.flat_call.tree.children()
+            found, entries = accumulated(
+                functools.partial(called, bwd, *given),
+                accums_of(self.in_avals, self.moved),
+                tree,
+                "Custom VJP bwd rule was registered with defvjp_with_accums, and so",
+            )
+            check_leaves(entries, self.name)
+            return Logged(self._checked(found, bwd), entries)
+        result = called(bwd, *given)
         if not self.custom.logs:
             return self._check(result, bwd)
         result, logs = pair_of(
@@ -569,9 +608,12 @@ class _VJPRule:
                 f"primal input structure {arg_tree}.\n    rule: {fun_name(bwd)}, for function "
                 f"{self.name}"
             ) from err
+        return self._checked(leaves, bwd)
+
+    def _checked(self, cts: Sequence[Cotangent], bwd: Callable[..., Any]) -> list[Any]:
         return [
             self._check_leaf(ct, aval, bwd, i)
-            for i, (ct, aval) in enumerate(zip(leaves, self.in_avals, strict=True))
+            for i, (ct, aval) in enumerate(zip(cts, self.in_avals, strict=True))
         ]
 
     def _check_leaf(self, ct: Cotangent, aval: Aval, bwd: Callable[..., Any], i: int) -> Any:
@@ -625,7 +667,9 @@ def custom_gradient(
     with_logs: vjp_fun returns (cotangents, logs), as for `custom_vjp.defvjp_with_logs`.
     remat: `fun` returns (output, rem), and rem of the same arguments (output, vjp_fun). It is
     called after `fun`; `checkpoint` computes both again.
-    with_accums: vjp_fun takes accumulators of gradients; it raises NotImplementedError.
+    with_accums: vjp_fun takes an accumulator for each argument after the cotangent, and returns
+    None or logs, as for `custom_vjp.defvjp_with_accums`. ValAccum or RefAccum, or a tree prefix of
+    the arguments of these, says of which kind.
 
     >>> import teucer as jax
     >>> @jax.custom_gradient
@@ -635,13 +679,11 @@ def custom_gradient(
     Array(3., dtype=float32, weak_type=True)
     """
 
-    if with_accums is not None:
-        raise NotImplementedError(
-            "custom_gradient: with_accums is not supported.\n  Return the cotangents; "
-            "jax.vjp(f, x)[1].with_refs(ref) adds them to references."
-        )
     if fun is None:
-        return functools.partial(custom_gradient, with_logs=with_logs, remat=remat)
+        return functools.partial(
+            custom_gradient, with_logs=with_logs, remat=remat, with_accums=with_accums
+        )
+    with_logs = with_logs or with_accums is not None
     rule_of = fun
 
     @functools.wraps(rule_of)
@@ -660,7 +702,21 @@ def custom_gradient(
         trees: list[Any] = []
 
         def flat(*cts: Cotangent) -> list[Any]:
-            result = rule(pytrees.tree_unflatten(ct_tree, cts))
+            given = pytrees.tree_unflatten(ct_tree, cts)
+            if with_accums is not None:
+                avals = [typeof(x) for x in pytrees.tree_leaves(args)]
+                tree = pytrees.tree_structure(args)
+                found, logs = accumulated(
+                    functools.partial(rule, given),
+                    declared(with_accums, args, avals),
+                    tree,
+                    "custom_gradient function used with with_accums must return a VJP function, "
+                    "which",
+                )
+                found = [None if type(ct) is Zero else ct for ct in found]
+                result = (pytrees.tree_unflatten(tree, found), logs)
+            else:
+                result = rule(given)
             if with_logs:
                 result = pair_of(result, _SAID_OF_LOGS)
             leaves, tree = pytrees.tree_flatten(result)

@@ -212,7 +212,7 @@ class Remat(JaxprCall):
         **params: object,
     ) -> Any:
         if differentiated and prevent_cse:
-            pinned = [prevent_cse is True or prevent_cse[i] for i in range(len(values))]
+            pinned = prevent_cse if isinstance(prevent_cse, tuple) else (True,) * len(values)
             held = iter(hlo.optimization_barrier(ctx, filtered(values, pinned)))
             values = tuple([next(held) if p else v for v, p in zip(values, pinned, strict=True)])
         return ctx.inline(

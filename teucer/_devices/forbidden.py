@@ -7,7 +7,7 @@ and manual axes: what the compiler does along Auto axes is not known then.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from teucer._base.config import JIT, TRACE, Option
 from teucer._base.errors import ForbiddenCollectiveError
@@ -79,8 +79,11 @@ def _check_axis(
         return
     to = _position(out, name)
     label = None if rule is None or at >= len(rule.operands[i]) else rule.operands[i][at]
-    kept = rule is None or any(label in labels for labels in rule.results)
-    if not kept and sum(label in labels for labels in rule.operands if rule) > 1:
+    if (
+        rule is not None
+        and not any(label in labels for labels in rule.results)
+        and sum(label in labels for labels in rule.operands) > 1
+    ):
         _refuse(primitive, name, "contracts over", " without marking it unreduced in the output")
     if to is None:
         _refuse(primitive, name, "loses sharding", " in the output without marking it unreduced")
@@ -102,7 +105,7 @@ def _position(aval: ShapedArray, name: Hashable) -> int | None:
     )
 
 
-def _refuse(primitive: Primitive, name: Hashable, does: str, how: str = "") -> None:
+def _refuse(primitive: Primitive, name: Hashable, does: str, how: str = "") -> NoReturn:
     said = str(primitive).removesuffix("_invariant")
     raise ForbiddenCollectiveError(
         f"Collective across axis {name!r} is forbidden by `no_collectives`, but `{said}` {does} "

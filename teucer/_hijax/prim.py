@@ -13,7 +13,7 @@ from teucer._core.primitive import Axis, Primitive, Undefined
 from teucer._core.stage import stage_flat
 from teucer._core.trace import current_trace, typeof
 from teucer._core.types import Zero
-from teucer._jax.accumulators import NullAccum, ValAccum
+from teucer._derived.accumulators import NullAccum, ValAccum
 from teucer._transform.batch import unmapped_aval
 from teucer._transform.partial import PartialTrace
 from teucer._transform.transpose import backward_pass

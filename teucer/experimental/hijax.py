@@ -29,6 +29,7 @@ from teucer._core.high import AvalQDD, MappingSpec, cur_qdd
 from teucer._core.references.types import RefType as AbstractRef
 from teucer._core.types import Aval as AbstractValue
 from teucer._core.types import ShapedArray, Zero
+from teucer._derived.accumulators import GradAccum, NullAccum, RefAccum, ValAccum
 from teucer._derived.custom_vjp import custom_vjp
 from teucer._dialects.high.types import AvalMutableQDD, aval_method, aval_property, register_hitype
 from teucer._dialects.high.types import HighSpec as HiPspec
@@ -47,7 +48,6 @@ from teucer._hijax.rules import (
     vjp_from_lin,
     vmap_rule,
 )
-from teucer._jax.accumulators import GradAccum, NullAccum, RefAccum, ValAccum
 from teucer._jax.ad import is_undefined_primal
 from teucer.numpy._references import View as TransformedRef
 

@@ -13,7 +13,7 @@ __getattr__, __dir__, __all__ = lazy_module(
         ),
         "teucer._core.primitive": "UndefinedPrimal=Undefined",
         "teucer._core.types": "Zero",
-        "teucer._jax.accumulators": "GradAccum NullAccum RefAccum ValAccum",
+        "teucer._derived.accumulators": "GradAccum NullAccum RefAccum ValAccum",
         "teucer._jax.ad": (
             "add_jaxvals defbilinear defjvp defjvp2 deflinear deflinear2 "
             "get_primitive_transpose is_undefined_primal primitive_jvps primitive_transposes"

@@ -4,10 +4,10 @@ from teucer._core.array_ops import instantiate as _instantiate_zeros
 from teucer._core.array_ops import zeros as _zeros_like_aval
 from teucer._core.primitive import Undefined as _UndefinedPrimal
 from teucer._core.types import Zero as Zero
-from teucer._jax.accumulators import GradAccum as GradAccum
-from teucer._jax.accumulators import NullAccum as NullAccum
-from teucer._jax.accumulators import RefAccum as RefAccum
-from teucer._jax.accumulators import ValAccum as ValAccum
+from teucer._derived.accumulators import GradAccum as GradAccum
+from teucer._derived.accumulators import NullAccum as NullAccum
+from teucer._derived.accumulators import RefAccum as RefAccum
+from teucer._derived.accumulators import ValAccum as ValAccum
 from teucer._jax.ad import add_jaxvals as add_jaxvals
 from teucer._jax.ad import defbilinear as defbilinear
 from teucer._jax.ad import defjvp as defjvp
