@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NoReturn
 from teucer._base.config import JIT, TRACE, Option
 from teucer._base.errors import ForbiddenCollectiveError
 from teucer._core import dialects
-from teucer._core.cost import CHEAP
 from teucer._core.types import ShapedArray
 from teucer._devices.specs import entry_names
 
@@ -54,7 +53,7 @@ def check(
         rule = primitive.shard(*avals, **params)
     for name in sorted(no_collectives.value, key=str):
         uses = primitive.uses_axis
-        if uses is not None and avals and primitive.cost is not CHEAP and uses(name, params):
+        if uses is not None and avals and not primitive.cost.cheap and uses(name, params):
             _refuse(primitive, name, "acts on")
         for i, aval in enumerate(arrays):
             for out in outs:
