@@ -15,7 +15,7 @@ import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
-from teucer import lax
+from teucer import export, lax
 from teucer.experimental import checkify, io_callback
 from teucer.lax._control.reversal import schedule
 
@@ -301,6 +301,86 @@ def test_checks_go_through():
     assert error.get() is None and slope == f(4.0)
     error, _ = checkify.checkify(f, errors=checkify.float_checks)(np.inf)
     assert "nan generated" in error.get()
+
+
+def mapped(f, mesh, specs):
+    return jax.shard_map(f, mesh=mesh, in_specs=specs, out_specs=jax.P("x"))
+
+
+SHARDED = {
+    "devices take steps of their own": lambda loop, mesh, a, b: mapped(
+        lambda a: loop(lambda x: abs(x * x - a)[0] > 1e-12, lambda x: 0.5 * (x + a / x), a),
+        mesh,
+        jax.P("x"),
+    )(a),
+    "and have something in common": lambda loop, mesh, a, b: mapped(
+        lambda a, b: loop(lambda x: x[0] < 1e3, lambda x: x * b + 1, a),
+        mesh,
+        (jax.P("x"), jax.P()),
+    )(a, b),
+    "collectives in condition and body": lambda loop, mesh, a, b: mapped(
+        lambda a, b: loop(
+            lambda c: lax.psum(c[1], "x")[0] < 1e3,
+            lambda c: (c[0] + 1, c[1] * b + lax.psum(a, "x")),
+            (0, a),
+        )[1],
+        mesh,
+        (jax.P("x"), jax.P()),
+    )(a, b),
+    "a collective over the rows of a batch": lambda loop, mesh, a, b: jax.vmap(
+        lambda a: loop(lambda x: x < 1e3, lambda x: x * b + lax.psum(x, "i") * 0.1, a),
+        axis_name="i",
+    )(a),
+}
+
+
+@pytest.mark.parametrize("name", SHARDED)
+def test_over_devices(name):
+    mesh = jax.make_mesh((4,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+    a, b = np.array([2.0, 3.0, 50.0, 0.5]), 1.3
+
+    def program(loop, a, b):
+        return jnp.sum(SHARDED[name](loop, mesh, a, b))
+
+    assert_as_scanned(lambda f: jax.grad(f, (0, 1)), program, a, b)
+
+
+@pytest.mark.parametrize("kind", ["Auto", "Explicit"])
+def test_arrays_over_a_mesh(kind):
+    """The gradient lies as the argument does."""
+    mesh = jax.make_mesh((4,), ("x",), axis_types=(jax.sharding.AxisType[kind],))
+    with jax.set_mesh(mesh):
+        x = jax.device_put(np.arange(1.0, 65).reshape(16, 4), jax.NamedSharding(mesh, jax.P("x")))
+
+        def total(a):
+            return lax.while_loop(
+                lambda x: jnp.max(jnp.abs(x * x - a)) > 1e-9, lambda x: 0.5 * (x + a / x), a
+            ).sum()
+
+        slope = jax.jit(jax.grad(total))(x)
+        rows = jax.jit(jax.vmap(jax.grad(total)))(x)
+    for found in (slope, rows):
+        assert found.sharding.is_equivalent_to(x.sharding, 2)
+        np.testing.assert_allclose(found, 0.5 / np.sqrt(x), 1e-8)  # as far as the loop goes
+
+
+def test_sizes_that_come_at_run_time():
+    def f(x, n):
+        def loop(x):
+            return (lax.fori_loop(0, n, lambda i, c: jnp.sin(c) * x, x) ** 2).sum()
+
+        return jax.grad(loop)(x)
+
+    padded = jax.jit(f, dynamic_dims={"x": 64})
+    (size,) = export.symbolic_shape("b")
+    exported = export.export(jax.jit(f))(
+        jax.ShapeDtypeStruct((size,), float), jax.ShapeDtypeStruct((), jnp.int32)
+    )
+    again = export.deserialize(exported.serialize())
+    for length in (3, 5):
+        x, n = np.arange(float(length)), np.int32(6)
+        np.testing.assert_allclose(padded(x, n), f(x, n), 1e-14)
+        np.testing.assert_allclose(again.call(x, n), f(x, n), 1e-14)
 
 
 # --- What is kept, and what is computed again ---

@@ -12,7 +12,7 @@ import numpy as np
 
 from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, Literal
-from teucer._core.primitive import Primitive
+from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof, using
 from teucer._core.types import ShapedArray
@@ -76,7 +76,7 @@ def partially_evaluated(
 
 
 def run_known(
-    loop: Primitive, cut: LoopCut, args: Sequence[Any], params: Params
+    loop: Primitive, cut: LoopCut, args: Sequence[ArrayLike | Undefined], params: Params
 ) -> tuple[Any, list[Any]]:
     """The number of steps, and the known part of the last carry."""
     cond, m = params["cond_jaxpr"], params["cond_nconsts"]
@@ -107,7 +107,9 @@ def run_known(
     return (outs[0], outs[1:]) if counted else (_counted(args, params), outs)
 
 
-def steps_of(loop: Primitive, cut: LoopCut, args: Sequence[Any], params: Params) -> Any:
+def steps_of(
+    loop: Primitive, cut: LoopCut, args: Sequence[ArrayLike | Undefined], params: Params
+) -> Array:
     """The number of steps of a loop, which is run for it where it does not count them."""
     if counter_of(params) is not None:
         return _counted(args, params)
@@ -135,7 +137,7 @@ def counter_of(params: Params) -> int | None:
     return at if fits else None
 
 
-def _counted(args: Sequence[Any], params: Params) -> Any:
+def _counted(args: Sequence[Any], params: Params) -> Array:
     """The number of steps of a loop that counts them."""
     at = counter_of(params)
     assert at is not None
@@ -146,7 +148,7 @@ def _counted(args: Sequence[Any], params: Params) -> Any:
 
 
 def _of_steps(
-    steps: Any, args: Sequence[ArrayLike], params: Params
+    steps: Array, args: Sequence[ArrayLike], params: Params
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Operands and parameters of a loop with a counter before its carry, for so many steps."""
     body, m, n = params["body_jaxpr"], params["cond_nconsts"], params["body_nconsts"]

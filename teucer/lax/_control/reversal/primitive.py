@@ -16,9 +16,10 @@ from teucer._optimize.unchanged import unchanged
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._transform.transpose import transpose_jaxpr
-from teucer.lax import _arithmetic, _reductions, _selection, _structure
+from teucer.lax import _arithmetic, _reductions
 from teucer.lax._control.bodies import hoisted, jaxprs_use_axis, reordered, run, split_list
-from teucer.lax._control.reversal.counted import COUNT, ONE, ZERO
+from teucer.lax._control.reversal.counted import ONE, ZERO
+from teucer.lax._control.reversal.masks import Masks
 from teucer.lax._control.reversal.schedule import backwards, looped, slots_for
 
 if TYPE_CHECKING:
@@ -156,10 +157,9 @@ class ReversedWhile(Primitive):
         return tuple(next(found) if f and next(moving) else None for f in flags)
 
     def batch(
-        self, axis: Axis, args: Sequence[Any], dims: Dims, **params: Unpack[ReversedParams]
+        self, axis: Axis, args: Sequence[ArrayLike], dims: Dims, **params: Unpack[ReversedParams]
     ) -> Any:
-        """All loops of a batch go back together, as many steps as the longest: the others wait at
-        its beginning, since their steps are past."""
+        """The loops of a batch go back together."""
         forward, back = params["forward"], params["back"]
         given = parts(args, forward, back)
         at = parts(dims, forward, back)
@@ -205,11 +205,11 @@ class ReversedWhile(Primitive):
         if own_steps:
             lengths = array_ops.to_axis(steps, at.steps, axis.size, 0)
             steps = _reductions.reduce_max(lengths, (0,))
-            count = COUNT.update(vma=typeof(steps).vma)
-            ahead = _while_it_goes_on(ahead, typeof(lengths), count, len(own), state)
-            pull = _as_it_went_on(pull, typeof(lengths), count, len(own_back), len(state), cts)
+            joint = jaxprs_use_axis((forward, back), axis.name)
+            masks = Masks(typeof(lengths), params["count"], tuple(state), tuple(cts), joint)
+            ahead, pull = masks.forward(ahead), masks.back(pull)
             own, own_back = [lengths, *own], [lengths, *own_back]
-            first = [array_ops.vary(ZERO, count.vma), *first]
+            first = [array_ops.vary(ZERO, params["count"].vma), *first]
         outs = self.call(
             steps, *own, *own_back, *first, *last, **{**params, "forward": ahead, "back": pull}
         )
@@ -300,7 +300,7 @@ def pruned(
     return forward, back, [True, *taken[:own], *back_taken[:m], *state, *cts], cts
 
 
-def _with(xs: Sequence[Any], dots: Sequence[Any], moving: Sequence[bool]) -> list[Any]:
+def _with(xs: Sequence[Array], dots: Sequence[Array | Zero], moving: Sequence[bool]) -> list[Any]:
     """Values, and the tangents of those that move."""
     return [*xs, *(array_ops.instantiate(t) for t, m in zip(dots, moving, strict=True) if m)]
 
@@ -319,56 +319,6 @@ def _tangents_beside(
         order += [*range(at, at + len(group)), *range(tangent, tangent + m)]
         at, tangent = at + len(group), tangent + m
     return reordered(closed, order, range(len(closed.out_avals))), consts
-
-
-def _while_it_goes_on(
-    forward: ClosedJaxpr,
-    lengths: ShapedArray,
-    count: ShapedArray,
-    n_consts: int,
-    batched: Sequence[bool],
-) -> ClosedJaxpr:
-    """(lengths, consts, i, states) -> (i + 1, states), which change for i below the length."""
-
-    def step(*args: Array) -> list[Any]:
-        (lengths, *consts), (i, *state) = args[: 1 + n_consts], args[1 + n_consts :]
-        outs = forward(*consts, *state)
-        return [_arithmetic.add(i, ONE), *_selected(i, lengths, outs, state, batched)]
-
-    avals = [lengths, *forward.in_avals[:n_consts], count, *forward.in_avals[n_consts:]]
-    return forward.kept(
-        ("going on", lengths, count, n_consts, *batched), lambda: stage_jaxpr(step, avals)
-    )
-
-
-def _as_it_went_on(
-    back: ClosedJaxpr,
-    lengths: ShapedArray,
-    count: ShapedArray,
-    n_consts: int,
-    n_state: int,
-    batched: Sequence[bool],
-) -> ClosedJaxpr:
-    """(lengths, consts, i, states, cts) -> cts, which change for i below the length."""
-
-    def step(*args: Array) -> list[Any]:
-        (lengths, *consts), (i, *rest) = args[: 1 + n_consts], args[1 + n_consts :]
-        return _selected(i, lengths, back(*consts, *rest), rest[n_state:], batched)
-
-    avals = [lengths, *back.in_avals[:n_consts], count, *back.in_avals[n_consts:]]
-    return back.kept(
-        ("went on", lengths, count, n_consts, n_state, *batched), lambda: stage_jaxpr(step, avals)
-    )
-
-
-def _selected(
-    i: Any, lengths: Any, new: Sequence[Any], old: Sequence[Any], batched: Sequence[bool]
-) -> list[Any]:
-    going = _arithmetic.lt(_structure.broadcast_to(i, lengths.shape, ()), lengths)
-    return [
-        _selection.select_n(_structure.broadcast_to(going, typeof(y).shape, (0,)), x, y) if b else y
-        for y, x, b in zip(new, old, batched, strict=True)
-    ]
 
 
 def _forwards(

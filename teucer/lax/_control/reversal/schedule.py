@@ -23,7 +23,7 @@ from teucer.lax._control.bodies import settle_carry, stage_anew
 from teucer.lax._control.reversal.counted import ONE, ZERO
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array
+    from teucer._core.typing import Array, ArrayLike
 
 # Bytes of the states that are kept; how many there are at least, and at most. With the most, each
 # of 2.8 million steps is computed again at most 3 times.
@@ -53,7 +53,7 @@ def reach(slots: int) -> np.ndarray:
     return table
 
 
-def next_kept(table: Any, steps: Any, free: Any) -> Any:
+def next_kept(table: ArrayLike, steps: ArrayLike, free: ArrayLike) -> Array:
     """After how many steps the next state is kept, of which `steps`, at least 2, are to be
     reversed, with `free` slots beside that of the first. Without a free slot: all steps but one."""
     ready = _dynamic.dynamic_index_in_dim(table, _arithmetic.add(free, ONE), 0, False)
@@ -71,11 +71,11 @@ def next_kept(table: Any, steps: Any, free: Any) -> Any:
 
 def backwards(
     loop: Primitive,
-    steps: Any,
-    forward: Callable[..., Sequence[Any]],
-    back: Callable[..., Sequence[Any]],
-    state: Sequence[Any],
-    cts: Sequence[Any],
+    steps: Array,
+    forward: Callable[..., Sequence[Array]],
+    back: Callable[..., Sequence[Array]],
+    state: Sequence[Array],
+    cts: Sequence[Array],
     slots: int,
 ) -> list[Any]:
     """`back(*state, *cts)` at each state of a loop, from the last to the first.
@@ -129,19 +129,19 @@ def _positive(pos: Array, *carry: Array) -> Array:
     return _arithmetic.gt(pos, ZERO)
 
 
-def _row(rows: Any, i: Any) -> Any:
+def _row(rows: ArrayLike, i: ArrayLike) -> Array:
     return _dynamic.dynamic_index_in_dim(rows, i, 0, False, allow_negative_indices=False)
 
 
-def _put(rows: Any, x: Any, i: Any) -> Any:
+def _put(rows: ArrayLike, x: ArrayLike, i: ArrayLike) -> Array:
     return _dynamic.dynamic_update_index_in_dim(rows, x, i, 0, allow_negative_indices=False)
 
 
 def looped(
     loop: Primitive,
-    goes_on: Callable[..., Any],
-    step: Callable[..., Sequence[Any]],
-    carry: Sequence[Any],
+    goes_on: Callable[..., Array],
+    step: Callable[..., Sequence[Array]],
+    carry: Sequence[ArrayLike],
 ) -> list[Any]:
     """The last carry of a while loop of functions of flat values."""
     tree = pytrees.tree_structure((0,) * len(carry))

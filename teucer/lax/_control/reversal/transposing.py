@@ -16,8 +16,10 @@ from teucer._optimize.dce import filtered
 from teucer._optimize.effects import DCE_SINK, Effect
 from teucer._optimize.passes import map_jaxprs
 from teucer._transform.transpose import transpose_jaxpr
+from teucer.lax._collectives.reductions import pmax
 from teucer.lax._control.bodies import hoisted, reordered, split_list
-from teucer.lax._control.reversal.counted import COUNT, LoopCut, cut_loop, steps_of
+from teucer.lax._control.reversal.counted import COUNT, ZERO, LoopCut, cut_loop, steps_of
+from teucer.lax._control.reversal.masks import Masks
 from teucer.lax._control.reversal.primitive import pruned, reversed_while_p
 
 if TYPE_CHECKING:
@@ -50,15 +52,25 @@ def transposed(
     ]
     last = [array_ops.instantiate(ct) for ct, g in zip(given, back.given, strict=True) if g]
     (_, own), (pull, more) = hoisted(cut.split.known), hoisted(back.pull)
-    operands = [steps, *own, *known, *more, *own, *known, *state, *sums, *last]
-    forward, pull, taken, _ = pruned(back.forward, pull, [True] * (len(sums) + len(last)))
+    forward, own_consts, back_consts = back.forward, [*own, *known], [*more, *own, *known]
+    if axes := typeof(steps).vma:
+        # Devices take different numbers of steps. They go back together, since a step may sum the
+        # cotangents of what is common to them.
+        masks = Masks(
+            typeof(steps),
+            COUNT,
+            tuple(axes <= typeof(x).vma for x in state),
+            tuple(axes <= typeof(x).vma for x in (*sums, *last)),
+            joint=False,
+        )
+        forward, pull = masks.forward(forward), masks.back(pull)
+        own_consts, back_consts, state = [steps, *own_consts], [steps, *back_consts], [ZERO, *state]
+        steps = pmax(steps, tuple(axes))
+    operands = [steps, *own_consts, *back_consts, *state, *sums, *last]
+    forward, pull, taken, _ = pruned(forward, pull, [True] * (len(sums) + len(last)))
     found = iter(
         reversed_while_p.call(
-            *filtered(operands, taken),
-            loop=loop,
-            forward=forward,
-            back=pull,
-            count=COUNT.update(vma=typeof(steps).vma),
+            *filtered(operands, taken), loop=loop, forward=forward, back=pull, count=COUNT
         )
     )
     const_cts = iter([next(found) if nz else None for nz in back.moves])
