@@ -132,6 +132,9 @@ class Provided:
     # _derived: member(primitive, name) is what libraries written for JAX ask of a primitive; loaded
     # with the first such question.
     member: Callable[[Any, str], Any]
+    # _derived: pull(jaxpr, residuals, cotangents, wanted) is `backward_pass` of a linear jaxpr, in
+    # one program where that is possible.
+    pull: Callable[..., list[Any]]
     # _derived: pull_with_logs(a Pullback, cotangents) gives cotangents, and what rules log.
     pull_with_logs: Callable[[Any, Any], tuple[Any, dict[Any, Any]]]
     buffers: Buffers

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from teucer._base import memo
+from teucer._derived import linear_programs
 from teucer._devices import backends
 from teucer._executables import compile, misses
 from teucer._programs import eager
@@ -28,6 +29,7 @@ def clear_caches() -> None:
     forget_calls()
     eager.forget()
     linearize.forget()
+    linear_programs.forget()
     compile.clear_memory()
 
 

@@ -13,11 +13,11 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, check_callable
-from teucer._core.jaxpr import eval_jaxpr
 from teucer._core.names import JVP, within
 from teucer._core.references.types import RefType
 from teucer._core.trace import typeof
 from teucer._core.types import float0
+from teucer._derived import linear_programs
 from teucer._transform.jvp import jvp_flat
 from teucer._transform.linearize import linearize_flat, without_dead
 from teucer._transform.reverse import known_part
@@ -222,7 +222,7 @@ def _push(p: Pushforward, residuals: Sequence[Value], tangents: tuple[Value, ...
                 f"primal values: got tangent aval {typeof(t)} for primal aval {a}"
             )
     given = [array_ops.vary(t, a.vma) for a, t in zip(p.in_avals, given, strict=True)]
-    outs = iter(eval_jaxpr(p.jaxpr, residuals, *given))
+    outs = iter(linear_programs.push(p.jaxpr, residuals, *given))
     return pytrees.tree_unflatten(
         p.out_tree,
         [

@@ -18,6 +18,7 @@ from teucer._core.primitive import Axis
 from teucer._core.provided import provided
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, float0, is_valid_type
+from teucer._derived import linear_programs
 from teucer._transform.batch import batch_flat
 from teucer._transform.linearize import linearize_flat
 from teucer._transform.reverse import (
@@ -30,6 +31,7 @@ from teucer._transform.reverse import (
 from teucer._trees import pytrees
 
 if TYPE_CHECKING:
+    from teucer._core.jaxpr import Jaxpr
     from teucer._core.typing import Array, Value
 
 
@@ -172,14 +174,20 @@ def _columns(
     rows: list[list[Any]] = [[] for _ in out_avals]
     for k, aval in enumerate(avals):
 
-        def push(t: Value, k: int = k) -> list[Any]:
-            tangents = [
-                t if i == k else array_ops.zeros(a.tangent_aval()) for i, a in enumerate(avals)
-            ]
-            return eval_jaxpr(lin.jaxpr, lin.residuals, *tangents)
+        def column(
+            jaxpr: Jaxpr, residuals: Sequence[Value], k: int = k
+        ) -> tuple[list[Any], list[int | None]]:
+            def push(t: Value) -> list[Any]:
+                tangents = [
+                    t if i == k else array_ops.zeros(a.tangent_aval()) for i, a in enumerate(avals)
+                ]
+                return eval_jaxpr(jaxpr, residuals, *tangents)
+
+            return _on_basis(push, avals[k])
 
         with within(VMAP):
-            outs, dims = _on_basis(push, aval)
+            how = "column", k, tuple(avals)
+            outs, dims = linear_programs.in_one(lin.jaxpr, how, column, lin.residuals)
         moved = iter(
             [
                 array_ops.to_axis(y, d, aval.size, np.ndim(y) - (d is not None))
@@ -198,16 +206,25 @@ def _columns(
 
 def _rows(f: FlatFunction, flat: Sequence[object], holomorphic: bool, op: str) -> list[list[Any]]:
     pullback = Pullback(f, flat)
+    static = pullback.static()
     rows = []
     for k, aval in enumerate(pullback.out_avals):
         _check_jacobian_output(aval, holomorphic, op)
 
-        def pull(ct: Array, k: int = k) -> list[Any]:
-            cts = [ct if i == k else a.zero_cotangent for i, a in enumerate(pullback.out_avals)]
-            return [array_ops.instantiate(c) for c in pullback.pull_flat(cts)]
+        def row(
+            jaxpr: Jaxpr, residuals: Sequence[Value], k: int = k, aval: Any = aval
+        ) -> tuple[list[Any], list[int | None]]:
+            on_residuals = Pullback.of(static._replace(jaxpr=jaxpr), list(residuals))
+
+            def pull(ct: Array) -> list[Any]:
+                cts = [ct if i == k else a.zero_cotangent for i, a in enumerate(static.out_avals)]
+                return [array_ops.instantiate(c) for c in on_residuals.pull_flat(cts)]
+
+            return _on_basis(pull, aval)
 
         with within(VMAP):
-            outs, dims = _on_basis(pull, aval)
+            how = "row", k, static.out_avals, static.moving_outs
+            outs, dims = linear_programs.in_one(pullback.jaxpr, how, row, pullback.residuals)
         rows.append(
             [
                 _as_weak_as(

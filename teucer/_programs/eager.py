@@ -82,7 +82,9 @@ def dispatcher_of(primitive: Primitive, params: Params) -> Callable[..., tuple[A
         outs: tuple[Any, ...] = cache_miss(*args)[0]
         return outs
 
-    return dispatcher(str(name), run_uncached, cache_miss, shard_arg_fallback=shard_arg_fallback)  # type: ignore[no-any-return]
+    made = dispatcher(str(name), run_uncached, cache_miss, shard_arg_fallback=shard_arg_fallback)
+    made.staged = programs  # what has been called: for those who ask what is compiled
+    return made  # type: ignore[no-any-return]
 
 
 def note_keys(jaxpr: Jaxpr, args: Sequence[Value], what: str) -> None:

@@ -15,12 +15,11 @@ from teucer._base import dtypes, tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, as_indices, check_callable, fun_name, is_index, where
 from teucer._core.names import TRANSPOSE, within
-from teucer._core.primitive import Undefined
+from teucer._core.provided import provided
 from teucer._core.references.types import RefType
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import float0, is_valid_type
 from teucer._transform.linearize import linearize_flat, without_dead
-from teucer._transform.transpose import backward_pass
 from teucer._trees import pytrees
 
 if TYPE_CHECKING:
@@ -148,9 +147,8 @@ class Pullback:
     def pull_flat(self, cts: Sequence[Value], wanted: Sequence[bool] | None = None) -> list[Any]:
         """Cotangents of the arguments that vary, Zeros among them."""
         given = [c for c, m in zip(cts, self.moving_outs, strict=True) if m]
-        args = [Undefined(v.aval) for v in self.jaxpr.invars]
         with within(TRANSPOSE):
-            return backward_pass(self.jaxpr, self.residuals, args, given, wanted)
+            return provided.pull(self.jaxpr, self.residuals, given, wanted)
 
 
 def refuse_reduce_axes(reduce_axes: Iterable[object], op: str) -> None:

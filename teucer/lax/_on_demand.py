@@ -114,6 +114,12 @@ def _on_basis(f: Callable[[Value], Sequence[Value]], aval: ShapedArray) -> Any:
     return on_basis(f, aval)
 
 
+def _pull(*args: Any) -> Any:
+    from teucer._derived.linear_programs import pull
+
+    return pull(*args)
+
+
 def _pull_with_logs(pullback: Pullback, ct: Value) -> tuple[Any, dict[Any, Any]]:
     # For rules that log.
     from teucer._derived.logs import pull_with_logs
@@ -143,5 +149,6 @@ provided.fill(
     reduce_cotangents=_reduce_cotangents,
     blame=_blame,
     member=_member,
+    pull=_pull,
     pull_with_logs=_pull_with_logs,
 )
