@@ -76,8 +76,8 @@ def test_values_are_those_of_the_operations(name, fun, monkeypatch):
     for a, b, c in zip(*map(jax.tree.leaves, (first, again, expected)), strict=True):
         assert type(a) is type(c) and a.aval == c.aval
         np.testing.assert_array_equal(a, b)
-        # A fused product and sum rounds once.
-        np.testing.assert_allclose(a, c, rtol=2e-5, atol=2e-6)
+        # A fused product and sum rounds once, and terms of third derivatives cancel.
+        np.testing.assert_allclose(a, c, rtol=2e-5, atol=2e-6 * max(1, np.abs(c).max()))
 
 
 def test_vmap_of_a_gradient():
