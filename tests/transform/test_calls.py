@@ -53,7 +53,8 @@ def test_sine_takes_few_calls(tmp_path, on_disk):
             check=True,
         )
     calls, depth = map(int, done.stdout.split())
-    assert calls <= 400 and depth <= 16, (calls, depth)
+    most = 400 if sys.version_info >= (3, 12) else 420  # 3.11 calls comprehensions
+    assert calls <= most and depth <= 16, (calls, depth)
 
 
 X = np.float32([1, 2, 3])
