@@ -114,10 +114,16 @@ def _on_basis(f: Callable[[Value], Sequence[Value]], aval: ShapedArray) -> Any:
     return on_basis(f, aval)
 
 
-def _pull(*args: Any) -> Any:
+def _pull(
+    jaxpr: Jaxpr,
+    residuals: Sequence[Value],
+    cts: Sequence[Value],
+    wanted: Sequence[bool] | None = None,
+) -> list[Any]:
+    # For eager derivatives.
     from teucer._derived.linear_programs import pull
 
-    return pull(*args)
+    return pull(jaxpr, residuals, cts, wanted)
 
 
 def _pull_with_logs(pullback: Pullback, ct: Value) -> tuple[Any, dict[Any, Any]]:
