@@ -21,8 +21,9 @@ REFUSE = {
     "joined_call",
     "linear_call",
     "outlined_call",
-    "reversed_while",
 }
+# What goes back through a loop is made of bodies whose references are values already.
+ON_VALUES = {"reversed_while"}
 
 
 def without(table: Table) -> set[str]:
@@ -36,7 +37,7 @@ def marked(table: Table) -> set[str]:
 def test_primitives_with_bodies_take_high_values_and_references_or_have_a_reason() -> None:
     bodies = {name for name, p in PRIMITIVES.items() if p.higher_order}
     assert bodies & without(dialects.on_low) == REFUSE
-    assert bodies & without(dialects.on_values) == REFUSE
+    assert bodies & without(dialects.on_values) == REFUSE | ON_VALUES
 
 
 def test_primitives_on_references_are_discharged_and_lowered() -> None:

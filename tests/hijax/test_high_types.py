@@ -218,6 +218,26 @@ def test_pairs_in_while_and_cond():
     np.testing.assert_array_equal(out.second, 2 * B)
 
 
+@pytest.mark.parametrize("jit", [False, True])
+def test_gradients_of_loops_that_carry_pairs(jit):
+    def f(x, loop):
+        x = loop(lambda x: pair(2 * jnp.sin(first(x)), second(x) * first(x)), x)
+        return (first(x) * second(x)).sum()
+
+    def known(body, x):
+        return lax.fori_loop(0, 4, lambda i, x: body(x), x)
+
+    def unknown(body, x):
+        return lax.while_loop(lambda c: c[0] < 4, lambda c: (c[0] + 1, body(c[1])), (0, x))[1]
+
+    found, expected = (
+        (jax.jit if jit else lambda g: g)(jax.grad(lambda x, loop=loop: f(x, loop)))(Pair(A, B))
+        for loop in (unknown, known)
+    )
+    np.testing.assert_allclose(found.first, expected.first, 1e-6)
+    np.testing.assert_allclose(found.second, expected.second, 1e-6)
+
+
 def total(values):
     """The sum of numbers, and of pairs, whose second parts count twice."""
     return sum(first(v) + 2 * second(v) if type(v) is not Number else v.x for v in values)

@@ -159,6 +159,28 @@ def test_any_number_of_steps(steps):
     np.testing.assert_allclose(found, expected, 1e-13)
 
 
+@pytest.mark.parametrize("steps", [0, 1, 9, 10, 11, 40])
+def test_short_loops_over_large_states_keep_few(steps, monkeypatch):
+    monkeypatch.setattr(schedule, "LARGE", 0)
+    monkeypatch.setattr(schedule, "FEW", 9)
+    assert schedule.slots_for([jax.typeof(1.1)]) == (9, 256)
+
+    def loop(upper, x):
+        return lax.fori_loop(0, upper, lambda i, c: jnp.sin(c) + i * x, x)
+
+    found = jax.grad(loop, 1)(jnp.int32(steps), 1.1)
+    np.testing.assert_allclose(found, jax.grad(loop, 1)(steps, 1.1), 1e-13)
+
+
+def test_more_steps_than_can_be_counted_have_no_gradient():
+    def halved(x):
+        most = np.int32(2**31 - 1)
+        step = lambda c: (c[0] + 1, c[1] * 0.5)
+        return lax.while_loop(lambda c: c[0] < most, step, (np.int32(0), x))[1]
+
+    assert np.isnan(jax.linear_transpose(halved, 1.0)(1.0)[0])
+
+
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, np.float16, np.float32])
 def test_narrow_floats(dtype):
     body = with_body(lambda x, a: jnp.sin(x * a))
@@ -293,6 +315,17 @@ def test_other_effects_are_refused():
     message = r"(?s)Reverse-mode differentiation.*would happen again.*io_callback: .*\(step\)"
     with pytest.raises(NotImplementedError, match=message):
         jax.grad(program)(0.7)
+
+
+def test_logs_of_rules_within_are_refused():
+    @jax.custom_vjp
+    def f(x):
+        return jnp.sin(x)
+
+    f.defvjp_with_logs(lambda x: (jnp.sin(x), x), lambda x, ct: ((jnp.cos(x) * ct,), {"f": ct}))
+    pull = jax.vjp(lambda x: with_body(lambda x, a: f(x) * a)(lax.while_loop, x), 0.7)[1]
+    with pytest.raises(NotImplementedError, match="logs in a while loop(?s:.*)logs: f"):
+        pull.with_logs(1.0)
 
 
 def test_checks_go_through():

@@ -134,6 +134,12 @@ def _in_equation(eqn: Eqn, logs: _Logs) -> dict[str, Any] | None:
         return _in_map(eqn, view, found, logs)
     body = ClosedJaxpr(found.jaxpr, view.body.consts)
     if isinstance(view, structure.Loop):
+        if view.length is None:
+            raise NotImplementedError(
+                "with_logs: a backward rule logs in a while loop, and as many logs as there are "
+                f"steps cannot be stacked.\n    logs: {', '.join(map(str, found.template))}\n"
+                "  Use lax.scan, or fori_loop with static bounds."
+            )
         logs.take(found, [unmapped_aval(a, 0, view.length) for a in found.parts])
     else:
         logs.take(found, found.parts)

@@ -91,7 +91,8 @@ def run_known(
     first = [carry[i] for i in places]
     if counted:
         count = COUNT.update(vma=cond.out_avals[0].vma)
-        cond, body = _past_count(cond, m, count), counting(body, len(own), count)
+        cond = _past_count(cond, m, count)
+        body = _counting(body, len(own), count, stops=True)
         first = [array_ops.vary(ZERO, count.vma), *first]
     outs = list(
         loop.call(
@@ -162,22 +163,27 @@ def _of_steps(
     given = (steps, *args[m : m + n], array_ops.vary(ZERO, count.vma), *args[m + n :])
     return given, {
         "cond_jaxpr": cond,
-        "body_jaxpr": counting(body, n, count),
+        "body_jaxpr": _counting(body, n, count),
         "cond_nconsts": 1,
         "body_nconsts": n,
     }
 
 
-def counting(body: ClosedJaxpr, n_consts: int, count: ShapedArray) -> ClosedJaxpr:
-    """(consts, carry) -> carry as (consts, i, carry) -> (i + 1, carry)."""
+def _counting(
+    body: ClosedJaxpr, n_consts: int, count: ShapedArray, *, stops: bool = False
+) -> ClosedJaxpr:
+    """(consts, carry) -> carry as (consts, i, carry) -> (i + 1, carry). stops: the greatest i
+    stays."""
 
     def step(*args: Array) -> list[Any]:
         consts, (i, *carry) = args[:n_consts], args[n_consts:]
-        return [_arithmetic.add(i, ONE), *body(*consts, *carry)]
+        after = _arithmetic.add(i, ONE)
+        return [_arithmetic.max(after, i) if stops else after, *body(*consts, *carry)]
 
     avals = [*body.in_avals[:n_consts], count, *body.in_avals[n_consts:]]
     return body.kept(
-        ("counting", n_consts, count), lambda: stage_jaxpr(step, avals, body.jaxpr.debug_info)
+        ("counting", n_consts, count, stops),
+        lambda: stage_jaxpr(step, avals, body.jaxpr.debug_info),
     )
 
 

@@ -11,6 +11,7 @@ from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof, using
 from teucer._core.types import ShapedArray, Zero
+from teucer._dialects.high.lowering import lowered, refuse_mutable, taken_apart
 from teucer._optimize.dce import dce_closed, narrowed
 from teucer._optimize.unchanged import unchanged
 from teucer._transform.batch import batch_jaxpr
@@ -20,9 +21,10 @@ from teucer.lax import _arithmetic, _reductions
 from teucer.lax._control.bodies import hoisted, jaxprs_use_axis, reordered, run, split_list
 from teucer.lax._control.reversal.counted import ONE, ZERO
 from teucer.lax._control.reversal.masks import Masks
-from teucer.lax._control.reversal.schedule import backwards, looped, slots_for
+from teucer.lax._control.reversal.schedule import backwards, looped, slots_for, unless_lost
 
 if TYPE_CHECKING:
+    from teucer._core.high import AvalQDD
     from teucer._core.primitive import Axis
     from teucer._core.typing import Array, ArrayLike, Dims, Params
     from teucer._dynamic.padding import Sizes
@@ -84,9 +86,16 @@ class ReversedWhile(Primitive):
         return run(self, args, params, params["back"])
 
     def lower(self, ctx: Context, *values: Value, **params: Unpack[ReversedParams]) -> Any:
+        k = len(values) - len(params["back"].jaxpr.outvars)
+
+        def counted(steps: Array, *args: Array) -> list[Any]:
+            steps, cts = unless_lost(steps, args[k - 1 :])
+            return whole(steps, *args[: k - 1], *cts)
+
         with axes.extended(ctx.manual.sizes if ctx.manual is not None else {}):
             whole = as_loops(**params)
-        return ctx.inline(whole, *values, under="reversed_while")
+            closed = whole.kept("counted", lambda: stage_jaxpr(counted, whole.in_avals))
+        return ctx.inline(closed, *values, under="reversed_while")
 
     def jvp(
         self,
@@ -221,6 +230,30 @@ class ReversedWhile(Primitive):
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         forward, back, taken, cts = pruned(eqn.params["forward"], eqn.params["back"], used)
         return narrowed(eqn, cts, taken, forward=forward, back=back)
+
+    @dialects.on_low.rule
+    def on_low(
+        self,
+        operands: Sequence[object],
+        avals: Sequence[AvalQDD],
+        **params: Unpack[ReversedParams],
+    ) -> Any:
+        refuse_mutable(self, avals)
+        given = taken_apart(operands, avals)
+        low_forward, low = lowered(params["forward"]), lowered(params["back"])
+        (forward, own), (back, own_back) = hoisted(low_forward.jaxpr), hoisted(low.jaxpr)
+        groups = parts(range(len(operands)), params["forward"], params["back"])
+        m, n = given.count(0, 1), len(groups.forward_consts) + 1
+        k = given.count(0, n)
+        outs = self.call(
+            *given.low[:m],
+            *own,
+            *given.low[m:k],
+            *own_back,
+            *given.low[k:],
+            **{**params, "forward": forward, "back": back},
+        )
+        return low.raised(outs, operands)
 
     @dialects.padded.rule
     def padded(

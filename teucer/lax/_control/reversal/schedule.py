@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from teucer._base import dtypes
 from teucer._core import array_ops
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._trees import pytrees
-from teucer.lax import _arithmetic, _dynamic, _reductions, _structure
+from teucer.lax import _arithmetic, _dynamic, _reductions, _selection, _structure
 from teucer.lax._control.bodies import settle_carry, stage_anew
+from teucer.lax._control.cond import cond
 from teucer.lax._control.reversal.counted import ONE, ZERO
 
 if TYPE_CHECKING:
@@ -28,16 +30,21 @@ if TYPE_CHECKING:
 # Bytes of the states that are kept; how many there are at least, and at most. With the most, each
 # of 2.8 million steps is computed again at most 3 times.
 BYTES, FEWEST, MOST = 64 << 20, 8, 256
+# Where states take so many bytes, loops of few steps keep as many as these need: to set memory up
+# takes longer than they run.
+LARGE, FEW = 8 << 20, 16
 _LONGEST = np.iinfo(np.int32).max
 
 
-def slots_for(avals: Sequence[ShapedArray]) -> int:
-    """How many states of these types are kept."""
+def slots_for(avals: Sequence[ShapedArray]) -> tuple[int, ...]:
+    """How many states of these types are kept: one number, or that for short loops and that for
+    long ones."""
     buffers = [a.physical for a in avals]
     if not all(isinstance(n, int) for a in buffers for n in a.shape):
-        return FEWEST
+        return (FEWEST,)
     size = sum(math.prod(a.shape) * a.dtype.itemsize for a in buffers)
-    return min(max(BYTES // max(size, 1), FEWEST), MOST)
+    slots = min(max(BYTES // max(size, 1), FEWEST), MOST)
+    return (FEW, slots) if slots > FEW and slots * size > LARGE else (slots,)
 
 
 @functools.cache
@@ -76,12 +83,48 @@ def backwards(
     back: Callable[..., Sequence[Array]],
     state: Sequence[Array],
     cts: Sequence[Array],
-    slots: int,
+    slots: Sequence[int],
 ) -> list[Any]:
     """`back(*state, *cts)` at each state of a loop, from the last to the first.
 
-    steps: how many states there are. state: the first. forward(*state) is the next.
+    steps: how many states there are. state: the first. forward(*state) is the next. slots: how many
+    are kept; of two numbers the first for loops of few steps.
     """
+    if len(slots) == 1 or not state:
+        return _backwards(loop, steps, forward, back, state, cts, slots[0])
+    few, many = [
+        functools.partial(_backwards, loop, steps, forward, back, state, cts, n) for n in slots
+    ]
+    found: list[Any] = cond(_arithmetic.le(steps, np.int32(slots[0] + 1)), few, many)
+    return found
+
+
+def unless_lost(steps: Array, cts: Sequence[Array]) -> tuple[Array, list[Array]]:
+    """Steps and cotangents; if the counter of steps has come to its end, no steps and NaN."""
+    lost = _arithmetic.eq(steps, np.int32(_LONGEST))
+
+    def or_nan(ct: Array) -> Array:
+        aval = typeof(ct)
+        if not dtypes.issubdtype(aval.dtype, np.inexact):
+            return ct
+        nan, every = array_ops.convert(np.float32(np.nan), aval), (aval.shape, ())
+        return _selection.select_n(
+            _structure.broadcast_to(lost, *every), ct, _structure.broadcast_to(nan, *every)
+        )
+
+    return _selection.select_n(lost, steps, ZERO), [or_nan(ct) for ct in cts]
+
+
+def _backwards(
+    loop: Primitive,
+    steps: Array,
+    forward: Callable[..., Sequence[Array]],
+    back: Callable[..., Sequence[Array]],
+    state: Sequence[Array],
+    cts: Sequence[Array],
+    slots: int,
+) -> list[Any]:
+    """As `backwards`, with so many states kept."""
     if not state:
 
         def unkept(pos: Array, *cts: Array) -> list[Any]:
