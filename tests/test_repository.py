@@ -372,6 +372,38 @@ ASKS_FOR_A_PLATFORM = {
 NOT_TUNED = ("host_memory.py", "memory_maps.py", "stripped.py")
 
 
+# Numbers of functions of targets that nobody can tune, and what they are.
+NOT_FITTED = {
+    "cpu/extremes.py": ({15, 16, 0x7FFF, 0x8000}, "bits of floats of 16 bits"),
+    "cpu/faults.py": ({7}, "the axes from which a release of jaxlib has the fault"),
+    "cpu/fourier.py": ({5, 6, 8, 52, 480}, "factors of fast lengths; bits of float64"),
+    "cpu/products.py": ({16}, "bits of floats"),
+    "cpu/rates.py": ({1.5}, "numbers are rounded to 1, 1.5, 2 times a power of two"),
+    "cpu/tuned.py": ({0o700}, "the mode of a folder"),
+    "order.py": ({8}, "bits of a byte"),
+    "outlining/repeats.py": ({0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F}, "multipliers of a hash"),
+}
+
+
+def test_passes_have_no_fitted_numbers():
+    """What a pass decides by stands in `constants`. Up to 4 a number may count axes."""
+    targets, free = ROOT / "teucer" / "_targets", {}
+    for path in targets.rglob("*.py"):
+        if path.name in NOT_TUNED or path.name == "constants.py":
+            continue
+        numbers = {
+            node.value
+            for function in functions_of(tree_of(path))
+            for node in ast.walk(function)
+            if isinstance(node, ast.Constant)
+            and type(node.value) in (int, float)
+            and (node.value > 4 or node.value % 1)
+        }
+        if numbers:
+            free[path.relative_to(targets).as_posix()] = numbers
+    assert free == {name: numbers for name, (numbers, _) in NOT_FITTED.items()}
+
+
 def test_tuned_constants_stand_in_one_file():
     def fault(path):
         if path.name in NOT_TUNED or path.name == "constants.py":

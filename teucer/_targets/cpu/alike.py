@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from teucer._core.cost import Work
-from teucer._core.jaxpr import Atom, Eqn, Jaxpr
+from teucer._core.jaxpr import Eqn, Jaxpr
 from teucer._optimize.passes import changed_once, map_jaxprs
-from teucer._targets.cpu.constants import ALIKE_LEAST, WAYS
+from teucer._targets.cpu.constants import ALIKE_LEAST
+from teucer._targets.cpu.loops import Reading
 from teucer._targets.outlined_call import outlined_call_p
 
 
@@ -29,7 +30,7 @@ def _changed(jaxpr: Jaxpr) -> Jaxpr:
     ]
     parts = [(_kind(eqn), eqn) for eqn in eqns if _is_part(eqn)]
     if sum([len(eqn.outvars) for _, eqn in parts]) >= ALIKE_LEAST:
-        loops = _loops(jaxpr)
+        loops = Reading(jaxpr, apart=False).ways
         readers = dict[Hashable, set[frozenset[int]]]()
         for kind, eqn in parts:
             readers.setdefault(kind, set()).update(
@@ -67,22 +68,3 @@ def _axis(eqn: Eqn) -> int | bool | None:
 
 def _alike(eqn: Eqn) -> Eqn:
     return eqn.replace(params={**eqn.params, "alike": _axis(eqn)})
-
-
-def _loops(jaxpr: Jaxpr) -> dict[Atom, set[int]]:
-    """The loops that read each variable, as numbers; more than a few are not told apart.
-
-    A loop ends at an equation that does not fuse with what makes its operands, or at a result.
-    """
-    found: dict[Atom, set[int]] = {}
-    for n, v in enumerate(jaxpr.outvars):
-        found.setdefault(v, set()).add(~n)
-    for i in reversed(range(len(jaxpr.eqns))):
-        eqn = jaxpr.eqns[i]
-        fuses = eqn.primitive.cost.fuses
-        own = set[int]().union(*[found.get(v, ()) for v in eqn.outvars]) if fuses else ()
-        for n, v in enumerate(eqn.invars):
-            loops = found.setdefault(v, set())
-            if len(loops) < WAYS:
-                loops.update(own if fuses else [hash((i, n))])
-    return found

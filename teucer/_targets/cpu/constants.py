@@ -102,6 +102,43 @@ COMMITTED = {
 }
 
 
+class Factors(NamedTuple):
+    """What ratios of rates do not know, as parts of them (`rates.thresholds`). Fitted so that the
+    committed rates give what was measured on whole programs: corpus.md, "The cost model".
+
+    short: of a call's compilation, what a function has. function: of a function's, the equations
+    that a few calls spare. copied: equations that make each of them take a quarter longer.
+    carried: times as long as the dispatch of a piece, but for `MARGIN`. fused: loops that a call
+    makes more. saved: the shortest functions. steps: of a loop, the calls in its place. stacked:
+    bytes copied, of those that calls take as long for. expensive: of what is computed once, the
+    call, but for `MARGIN`. long: bytes of a number, written once and read twice.
+    """
+
+    short: float
+    function: float
+    copied: float
+    carried: float
+    fused: float
+    saved: int
+    steps: float
+    stacked: float
+    expensive: float
+    long: int
+
+
+FACTORS = Factors(
+    short=1.3,
+    function=0.85,
+    copied=0.36,
+    carried=3,
+    fused=1.1,
+    saved=3,
+    steps=0.75,
+    stacked=16,
+    expensive=2.5,
+    long=12,
+)
+
 # Loops that read a part of an array each, from which on the parts are alike to XLA.
 # Measured: outlining.md, "Parts".
 ALIKE_LEAST = 4
@@ -171,6 +208,9 @@ CONVOLUTION_TERMS, CONVOLUTION_PLANES = 128, 8
 EIGEN_FEW = 1 << 21
 # XLA leaves convolutions to Eigen where neither operand nor result has more features.
 EIGEN_FEATURES = 16
+# Fewer features are colours; fewer of the result, or of another operand, are narrow; images of a
+# gradient that are single, and few.
+EIGEN_COLOURS, EIGEN_NARROW, EIGEN_SINGLE, EIGEN_IMAGES = 8, 24, 2, 6
 
 
 class EigenRates(NamedTuple):
@@ -220,8 +260,9 @@ class FourierRates(NamedTuple):
 
 
 FOURIER_RATES = FourierRates(transform=1.0, start=2e5, dense=0.03, product=0.5, few=4)
-# The least length of a block of an axis. Elements of all transforms, at most.
-FOURIER_BLOCK = 4096
+# The least length of a block of an axis, also in kernels; the least number of blocks. Elements of
+# all transforms, at most.
+FOURIER_BLOCK, FOURIER_KERNELS, FOURIER_BLOCKS = 4096, 8, 4
 FOURIER_MOST = 1 << 27
 
 

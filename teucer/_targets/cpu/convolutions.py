@@ -22,8 +22,12 @@ from teucer._targets.cpu.constants import (
     CONVOLUTION_PLANES,
     CONVOLUTION_TERMS,
     EIGEN,
+    EIGEN_COLOURS,
     EIGEN_FEATURES,
     EIGEN_FEW,
+    EIGEN_IMAGES,
+    EIGEN_NARROW,
+    EIGEN_SINGLE,
     EigenRates,
 )
 from teucer._targets.cpu.fourier import by_fourier
@@ -75,12 +79,17 @@ def by_eigen(
         return 0, 0
     rates = eigen_rates()
     if math.prod(kernel) == 1:
-        rate = rates.points if features >= 8 else rates.colours
+        rate = rates.points if features >= EIGEN_COLOURS else rates.colours
     elif math.prod(places) == 1:
         rate = rates.sums
     elif math.prod(kernel) > math.prod(places):  # the gradient of a kernel: features are images
-        rate = rates.single if features <= 2 else rates.few if features <= 6 else rates.many
-    elif found < 24 or 8 <= features < 24 or _are_apart(kernel, window["window_strides"]):
+        few = rates.few if features <= EIGEN_IMAGES else rates.many
+        rate = rates.single if features <= EIGEN_SINGLE else few
+    elif (
+        found < EIGEN_NARROW
+        or EIGEN_COLOURS <= features < EIGEN_NARROW
+        or _are_apart(kernel, window["window_strides"])
+    ):
         rate = rates.narrow
     else:
         rate = rates.other

@@ -15,14 +15,12 @@ several loops read the result, or it is broadcast. So are functions of complex n
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from teucer._core.cost import Work
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from teucer._optimize.passes import changed_once, map_jaxprs
-from teucer._targets.cpu.constants import EXPENSIVE_MOST, WAYS
+from teucer._targets.cpu.constants import EXPENSIVE_MOST
+from teucer._targets.cpu.loops import Reading
 from teucer._targets.cpu.rates import Thresholds
 from teucer._targets.outlined_call import outlined_call_p
 from teucer._targets.outlining.bytes import bytes_of
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from teucer._core.cost import Cost
-    from teucer._core.jaxpr import Atom
 
 
 def keep_expensive(jaxpr: Jaxpr, found: Thresholds) -> Jaxpr:
@@ -51,8 +48,8 @@ def _kept(jaxpr: Jaxpr, found: Thresholds) -> Jaxpr:
         return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
     chosen = {id(eqn) for eqn in eqns if _is_long(eqn, found.long)}
     if expensive := [eqn for eqn in eqns if _is_expensive(eqn)]:
-        reading = _Reading(jaxpr)
-        chosen |= {id(eqn) for eqn in expensive if reading.pays(eqn, found.expensive)}
+        reading = Reading(jaxpr)
+        chosen |= {id(eqn) for eqn in expensive if _pays(reading, eqn, found.expensive)}
     functions: dict[Any, ClosedJaxpr] = {}
     eqns = [_call(eqn, functions) if id(eqn) in chosen else _as_series(eqn) for eqn in eqns]
     return (
@@ -107,63 +104,9 @@ def _call(eqn: Eqn, functions: dict[Hashable, ClosedJaxpr]) -> Eqn:
     )
 
 
-class _Reading:
-    """How loops read the variables of a jaxpr.
-
-    A loop ends at an equation that does not fuse with what makes its operands, or at a result. It
-    computes a variable once for each way in which it reads it.
-
-    ways: for each variable the elements that are computed in each way. Ways are numbers; more than
-    `WAYS` are not told apart.
-    spread: the variables that are read by loops over more elements.
-    """
-
-    def __init__(self, jaxpr: Jaxpr) -> None:
-        self.ways: dict[Atom, dict[int, float]] = {}
-        self.spread: set[Atom] = set()
-        self._end(len(jaxpr.eqns), jaxpr.outvars)
-        for i in reversed(range(len(jaxpr.eqns))):
-            eqn = jaxpr.eqns[i]
-            if eqn.primitive.cost.fuses:
-                self._read(i, eqn)
-            else:
-                self._end(i, eqn.invars)
-
-    def _end(self, i: int, operands: Sequence[Atom]) -> None:
-        for n, v in enumerate(operands):
-            self.ways.setdefault(v, {})[hash((i, n))] = v.aval.size
-
-    def _read(self, i: int, eqn: Eqn) -> None:
-        size = max([v.aval.size for v in eqn.outvars])
-        own: dict[int, float] = {}
-        for out in eqn.outvars:
-            own.update(self.ways.get(out, ()))
-        if eqn.primitive.rearranges:
-            own = {hash((i, way)): n for way, n in own.items()}
-        for v in eqn.invars:
-            if v.aval.size < size or not self.spread.isdisjoint(eqn.outvars):
-                self.spread.add(v)
-            each = _evaluated(eqn, v) / max(size, 1)
-            found = self.ways.setdefault(v, {})
-            for way, n in own.items():
-                if way in found or len(found) < WAYS:
-                    found[way] = max(found.get(way, 0), each * n)
-
-    def pays(self, eqn: Eqn, least: int) -> bool:
-        """Whether a call of an expensive equation pays: XLA would compute so many elements more
-        than its result has. A formula is to stay in one piece at least."""
-        out = eqn.outvars[0]
-        more = sum(self.ways.get(out, {}).values()) - out.aval.size
-        return more >= least or (_is_formula(eqn) and (more > 0 or out in self.spread))
-
-
-def _evaluated(eqn: Eqn, operand: Atom) -> int:
-    """How many elements of an operand the loop of an equation computes. What does not change in the
-    innermost loop is computed outside it."""
-    size: int = operand.aval.size
-    shape: tuple[int, ...] = eqn.outvars[0].aval.shape
-    if size == 1 or eqn.primitive.cost.work is not Work.BROADCAST:
-        return min(size, math.prod(shape))
-    axes: tuple[int, ...] = eqn.params["broadcast_dimensions"]
-    last = max([axis for n, axis in zip(operand.aval.shape, axes, strict=True) if n != 1])
-    return math.prod(shape[: last + 1])
+def _pays(reading: Reading, eqn: Eqn, least: int) -> bool:
+    """Whether a call of an expensive equation pays: XLA would compute so many elements more than
+    its result has. A formula is to stay in one piece at least."""
+    out = eqn.outvars[0]
+    more = sum(reading.ways.get(out, {}).values()) - out.aval.size
+    return more >= least or (_is_formula(eqn) and (more > 0 or out in reading.spread))

@@ -19,7 +19,13 @@ from teucer._core.types import ShapedArray
 from teucer._lower import hlo
 from teucer._targets import rare_hlo
 from teucer._targets.contractions import inverse_permutation, taken
-from teucer._targets.cpu.constants import FOURIER_BLOCK, FOURIER_MOST, FOURIER_RATES
+from teucer._targets.cpu.constants import (
+    FOURIER_BLOCK,
+    FOURIER_BLOCKS,
+    FOURIER_KERNELS,
+    FOURIER_MOST,
+    FOURIER_RATES,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -233,8 +239,8 @@ def _block_length(kernel: Sequence[int], axes: Sequence[_Axis]) -> int | None:
     kernel that blocks take less time. Their transforms stay in the cache."""
     if len(axes) > 1:
         return None
-    length = _fast_length(max(8 * kernel[0], FOURIER_BLOCK))
-    return length if 4 * length <= axes[0].length else None
+    length = _fast_length(max(FOURIER_KERNELS * kernel[0], FOURIER_BLOCK))
+    return length if FOURIER_BLOCKS * length <= axes[0].length else None
 
 
 def _by_blocks(ctx: Context, x: Value, w: Value, axis: _Axis, length: int) -> Value:

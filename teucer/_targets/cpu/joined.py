@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,6 @@ from teucer._core.cost import Work
 from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, jaxprs_in_params, new_eqn
 from teucer._core.structure import is_loop
 from teucer._optimize.passes import changed_once, map_jaxprs
-from teucer._optimize.structure import params_key
 from teucer._targets.cpu.constants import (
     JOINED_LOOPS,
     JOINED_MOST,
@@ -33,6 +32,7 @@ from teucer._targets.cpu.constants import (
     WHOLE_CALL,
 )
 from teucer._targets.cpu.joined_call import joined_call_p
+from teucer._targets.cpu.loops import Graph, computes_operands
 from teucer._targets.outlined_call import outlined_call_p
 from teucer._targets.outlining.bytes import bytes_of
 from teucer._xla import client as xla
@@ -70,17 +70,11 @@ def _changed(jaxpr: Jaxpr) -> Jaxpr:
 def _fuses(jaxpr: Jaxpr) -> bool:
     """Whether all that a jaxpr does can be part of a kernel."""
     return all(
-        _computes_operands(eqn)
+        computes_operands(eqn)
         or _is_product_of_vectors(eqn)
         or (eqn.primitive.higher_order and all(map(_fuses, jaxprs_in_params(eqn.params))))
         for eqn in jaxpr.eqns
     )
-
-
-def _computes_operands(eqn: Eqn) -> bool:
-    """Whether the loop of an equation can compute its operands."""
-    cost = eqn.primitive.cost
-    return cost.fuses or cost.reduces or cost.work is Work.GATHER
 
 
 def _reorders(eqn: Eqn) -> bool:
@@ -129,42 +123,13 @@ def _is_small(eqn: Eqn) -> bool:
     )
 
 
-class _Program:
-    """The equations of a jaxpr, and what reads their results.
-
-    makers: the number of the equation that makes a variable. readers: for each equation the numbers
-    of those that read its results; -1 for results of the program. letters: for each what the loop
-    does that makes its result. small: whether it may be part of a region.
-    """
+class _Program(Graph):
+    """The equations of a jaxpr; small: whether each may be part of a region."""
 
     def __init__(self, eqns: list[Eqn], results: Sequence[Atom]) -> None:
-        self.eqns = eqns
-        self.makers = {v: i for i, eqn in enumerate(eqns) for v in eqn.outvars}
-        self.readers: list[set[int]] = [set() for _ in eqns]
-        for i, vs in [*((i, eqn.invars) for i, eqn in enumerate(eqns)), (-1, results)]:
-            for v in vs:
-                if v in self.makers:
-                    self.readers[self.makers[v]].add(i)
-        self.letters = self._letters()
+        super().__init__(eqns, results)
         self.small = [_is_small(eqn) for eqn in eqns]
         self._leave_what_fuses_outside()
-
-    def _makers(self, i: int) -> set[int]:
-        return {self.makers[v] for v in self.eqns[i].invars if v in self.makers}
-
-    def _letters(self) -> list[Hashable]:
-        letters: list[Hashable] = []
-        of: dict[Atom, Hashable] = {}
-        for i, eqn in enumerate(self.eqns):
-            operands = [of.get(v, v.aval) for v in eqn.invars]
-            try:
-                letter: Hashable = hash((eqn.primitive, params_key(eqn.params), *operands))
-            except TypeError:  # a parameter that is not hashable
-                letter = i
-            if eqn.primitive.cost.fuses:
-                of.update(dict.fromkeys(eqn.outvars, letter))
-            letters.append(letter)
-        return letters
 
     def _leave_what_fuses_outside(self) -> None:
         """Small equations are no longer small if a region would part them from loops outside that
@@ -179,18 +144,18 @@ class _Program:
                 )
             )
         for i in numbers:
-            outside = [j for j in self._makers(i) if not small[j]]
+            outside = [j for j in self.makers_of(i) if not small[j]]
             small[i] = (
                 small[i]
                 and all(map(self._in_memory, outside))
-                and not (self._is_reshape(i) and len(outside) == len(self._makers(i)))
+                and not (self._is_reshape(i) and len(outside) == len(self.makers_of(i)))
             )
         for i in reversed(numbers):
             outside = [j for j in self.readers[i] if j < 0 or not small[j]]
             if small[i] and len(outside) == len(self.readers[i]):
                 small[i] = not self._is_for_free(i) and (
                     not self.eqns[i].primitive.cost.fuses
-                    or any(j < 0 or not _computes_operands(self.eqns[j]) for j in outside)
+                    or any(j < 0 or not computes_operands(self.eqns[j]) for j in outside)
                 )
 
     def _is_for_free(self, i: int) -> bool:
@@ -210,8 +175,8 @@ class _Program:
         if not eqn.primitive.cost.fuses:
             return True
         if self._is_reshape(i):
-            return all(map(self._in_memory, self._makers(i)))
-        return any(j < 0 or not _computes_operands(self.eqns[j]) for j in self.readers[i])
+            return all(map(self._in_memory, self.makers_of(i)))
+        return any(j < 0 or not computes_operands(self.eqns[j]) for j in self.readers[i])
 
     def _is_reshape(self, i: int) -> bool:
         return self.eqns[i].primitive.cost.work is Work.RESHAPE
@@ -229,7 +194,7 @@ class _Program:
         found: dict[int, list[int]] = {}
         ordered = 0  # the phase of the last equation with effects, which stay in their order
         for i, eqn in enumerate(self.eqns):
-            before = [phases[j] + (self.small[j] and not self.small[i]) for j in self._makers(i)]
+            before = [phases[j] + (self.small[j] and not self.small[i]) for j in self.makers_of(i)]
             phases[i] = max(before, default=0)
             if eqn.effects:
                 phases[i] = ordered = max(phases[i], ordered)
@@ -244,19 +209,8 @@ class _Program:
                 parts.append([])
                 ends = 0
             parts[-1].append(i)
-            ends += self._ends_loop(i, inside)
+            ends += self.ends_loop(i, inside)
         return parts
-
-    def _ends_loop(self, i: int, region: set[int]) -> bool:
-        """Whether a loop of a region makes the result of an equation."""
-        return not self.eqns[i].primitive.cost.fuses or not self.readers[i] <= region
-
-    def _ends_apart(self, i: int, region: set[int]) -> bool:
-        """Whether a loop makes it where the region stays apart. What reads it outside may then
-        compute it, unless it has to be in memory."""
-        return not self.eqns[i].primitive.cost.fuses or any(
-            j < 0 or not _computes_operands(self.eqns[j]) for j in self.readers[i] - region
-        )
 
     def paying(self, regions: list[list[int]]) -> list[list[int]]:
         """The regions that compile sooner as one kernel than as loops of their own. Of equal loops
@@ -264,7 +218,7 @@ class _Program:
         loops = []
         for region in regions:
             inside = set(region)
-            loops.append({self.letters[i] for i in region if self._ends_apart(i, inside)})
+            loops.append({self.letters[i] for i in region if self.ends_apart(i, inside)})
         sharing = Counter(itertools.chain.from_iterable(loops))
         return [
             region
@@ -275,7 +229,7 @@ class _Program:
     def _as_one(self, region: list[int]) -> float:
         """How many loops take as long to compile as a region that is one kernel."""
         inside = set(region)
-        loops = sum([self._ends_loop(i, inside) for i in region])
+        loops = sum([self.ends_loop(i, inside) for i in region])
         functions = sum([self.eqns[i].primitive is outlined_call_p for i in region])
         return JOINED_RATES.kernel + loops * JOINED_RATES.loop + functions * JOINED_RATES.function
 
@@ -288,7 +242,7 @@ class _Program:
                 heads[i] = region[0]
         sorter = TopologicalSorter[int](dict.fromkeys(heads, ()))
         for i, head in enumerate(heads):
-            sorter.add(head, *({heads[j] for j in self._makers(i)} - {head}))
+            sorter.add(head, *({heads[j] for j in self.makers_of(i)} - {head}))
         with_effects = [i for i, eqn in enumerate(self.eqns) if eqn.effects]
         for i, j in itertools.pairwise(with_effects):
             sorter.add(j, i)

@@ -3,8 +3,7 @@
 `Rates` are measured (`teucer tune`; ours are committed for two releases of jaxlib). `thresholds`
 derives break-even points from them, which outlining, rolling and pieces ask. A ratio of two rates
 says where two ways cost the same. What a ratio cannot know, such as how many loops a layer has, is
-a factor. Factors were fitted so that the committed rates give what was measured on whole programs
-(benchmarks/notes/corpus.md, "The cost model").
+a factor (`constants.FACTORS`).
 """
 
 from __future__ import annotations
@@ -14,7 +13,16 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
-from teucer._targets.cpu.constants import CLEAR, COMMITTED, LAYER, MARGIN, RUNS, SEPARATED, Rates
+from teucer._targets.cpu.constants import (
+    CLEAR,
+    COMMITTED,
+    FACTORS,
+    LAYER,
+    MARGIN,
+    RUNS,
+    SEPARATED,
+    Rates,
+)
 from teucer._targets.outlining.constants import (
     GROUPED,
     GROUPS,
@@ -70,20 +78,20 @@ class Thresholds(NamedTuple):
 def thresholds(rates: Rates) -> Thresholds:
     """What follows from rates. Rounded, so that what a measurement errs by rarely shows."""
     # What a function has takes longer to compile than most of its call.
-    short = rounded(1.3 * rates.called / rates.equation)
+    short = rounded(FACTORS.short * rates.called / rates.equation)
     # The equations that a few calls spare take as long as the function.
-    function = rounded(0.85 * rates.function / rates.equation)
+    function = rounded(FACTORS.function * rates.function / rates.equation)
     # As many equations make each of them take a quarter longer.
-    copied = rounded(0.36 * rates.length)
+    copied = rounded(FACTORS.copied * rates.length)
     # Going over so many bytes, often enough, takes ten times as long as the dispatch of a piece.
-    carried = rounded(3 / MARGIN * rates.dispatch * rates.memory)
+    carried = rounded(FACTORS.carried / MARGIN * rates.dispatch * rates.memory)
     return Thresholds(
         Costs(
             short=short,
             # A call makes a loop more, and spares most of what that takes to compile.
-            fused=rounded(1.1 * rates.loop / rates.equation),
+            fused=rounded(FACTORS.fused * rates.loop / rates.equation),
             # Three of the shortest functions.
-            saved=3 * short,
+            saved=FACTORS.saved * short,
             # As many layers have the equations that few calls must spare.
             few=max(1, round(function / LAYER)),
             saved_by_few=function,
@@ -91,9 +99,9 @@ def thresholds(rates: Rates) -> Thresholds:
             carried=carried,
             many=MANY,
             # As many calls take half as long to compile as the loop, and longer to run.
-            steps=max(2, rounded(0.75 * rates.rolled / rates.called)),
+            steps=max(2, rounded(FACTORS.steps * rates.rolled / rates.called)),
             # The copy takes no longer than the calls of a layer do without the loop.
-            stacked=rounded(16 * rates.call * rates.memory),
+            stacked=rounded(FACTORS.stacked * rates.call * rates.memory),
         ),
         Limits(
             carried=carried,
@@ -105,9 +113,9 @@ def thresholds(rates: Rates) -> Thresholds:
             runs=PIECE_RUNS,
         ),
         # The call, and the pass over memory that it adds, are a tenth of what is computed once.
-        expensive=rounded(2.5 / MARGIN * rates.call / rates.element),
+        expensive=rounded(FACTORS.expensive / MARGIN * rates.call / rates.element),
         # A number is four bytes, written and read at each run; a loop is compiled once.
-        long=rounded(rates.loop / RUNS * rates.cached / 12),
+        long=rounded(rates.loop / RUNS * rates.cached / FACTORS.long),
     )
 
 

@@ -126,8 +126,23 @@ PASSING = 1 << 40
 # "Thresholds" (LSTM and Runge-Kutta, whose steps are short).
 PERIODS = 4
 
+# Operands of an expression that is written again where it is read, at most. Not measured: a bound.
+CHEAP_MOST = 8
+# What an equation left over at the ends of a run counts beside a value that passes a cut, for each
+# equation of a period. Not measured.
+LEFT_OVER = 4
+# What is written again of a repeat that occurs side by side, in parts of an occurrence.
+ADJACENT = 0.25
+# A candidate that saves a smaller part of its bound waits for others.
+STALE = 0.9
+# Looks at candidates, each as many as it has places and some: for each letter, at least, and each.
+# Not measured: bounds.
+LOOKS, LOOKS_LEAST, LOOKS_EACH = 10, 5000, 100
+
 # Recomputation. A use is far if so many equations lie between it and the value: more than a few
 # lines of a program, fewer than a layer. At most so many equations compute a value again. The array
 # that is kept in its place is so many times smaller. Measured:
 # outlining.md, "Cheap values computed again".
 RECOMPUTE_FAR, RECOMPUTE_MOST, RECOMPUTE_SMALLER = 32, 8, 8
+# Neighbours by which equations are alike, those before and those behind.
+RECOMPUTE_LIKE = 3

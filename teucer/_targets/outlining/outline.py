@@ -24,7 +24,14 @@ from teucer._optimize.passes import changed_once, map_jaxprs, rewrite
 from teucer._optimize.structure import literal_key, params_key
 from teucer._targets.outlined_call import outlined_call_p
 from teucer._targets.outlining.bytes import bytes_of, carried
-from teucer._targets.outlining.constants import LONG_RUN, OUTLINE_ROUNDS, PASSING, Costs
+from teucer._targets.outlining.constants import (
+    CHEAP_MOST,
+    LEFT_OVER,
+    LONG_RUN,
+    OUTLINE_ROUNDS,
+    PASSING,
+    Costs,
+)
 from teucer._targets.outlining.recompute import recompute
 from teucer._targets.outlining.repeats import Repeat, repeats
 from teucer._targets.outlining.roll import Calls, Roller
@@ -205,8 +212,8 @@ class _Program:
                     continue
                 aval = eqn.outvars[0].aval
                 exact = (not aval.extended and aval.dtype.kind in "biu") or eqn.primitive.rearranges
-                cheap = size <= 8 and eqn.primitive.cost.fuses and exact
-                sizes.update((v, size if cheap else 9) for v in eqn.outvars)
+                cheap = size <= CHEAP_MOST and eqn.primitive.cost.fuses and exact
+                sizes.update((v, size if cheap else CHEAP_MOST + 1) for v in eqn.outvars)
                 if cheap:
                     self.cheap[eqn.outvars[0]] = eqn
                 else:
@@ -540,7 +547,7 @@ def _cut_costs(program: _Program, low: int, high: int, period: int) -> Any:
     passing = np.cumsum(passing)
     offsets = np.arange(period)
     left_over = np.where(offsets <= rest, rest, rest + period)
-    return passing[period : 2 * period] + 4 * left_over / period
+    return passing[period : 2 * period] + LEFT_OVER * left_over / period
 
 
 def _cheapest_cut(program: _Program, low: int, high: int, period: int) -> int:

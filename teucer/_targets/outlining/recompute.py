@@ -13,7 +13,12 @@ from typing import Any
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from teucer._optimize.dce import remove_dead
 from teucer._targets.outlining.bytes import bytes_of
-from teucer._targets.outlining.constants import RECOMPUTE_FAR, RECOMPUTE_MOST, RECOMPUTE_SMALLER
+from teucer._targets.outlining.constants import (
+    RECOMPUTE_FAR,
+    RECOMPUTE_LIKE,
+    RECOMPUTE_MOST,
+    RECOMPUTE_SMALLER,
+)
 from teucer._targets.outlining.updates import updates_of
 
 
@@ -66,8 +71,8 @@ def _far_uses(eqns: Sequence[Eqn], place: dict[Var, int]) -> dict[int, set[Any]]
         kinds.setdefault((eqn.primitive, eqn.outvars[0].aval if eqn.outvars else None), len(kinds))
         for eqn in eqns
     ]
-    made = [tuple(letters[max(i - 3, 0) : i + 1]) for i in range(len(eqns))]
-    used = [tuple(letters[i : i + 4]) for i in range(len(eqns))]
+    made = [tuple(letters[max(i - RECOMPUTE_LIKE, 0) : i + 1]) for i in range(len(eqns))]
+    used = [tuple(letters[i : i + 1 + RECOMPUTE_LIKE]) for i in range(len(eqns))]
     uses = [(i, v, place[v]) for i, eqn in enumerate(eqns) for v in eqn.invars if v in place]
     far = {(made[k], used[i]) for i, _, k in uses if i - k > RECOMPUTE_FAR}
     found: dict[int, set[Any]] = {}

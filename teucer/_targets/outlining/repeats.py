@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from teucer._targets.outlining.constants import PERIODS
+from teucer._targets.outlining.constants import (
+    ADJACENT,
+    LOOKS,
+    LOOKS_EACH,
+    LOOKS_LEAST,
+    PERIODS,
+    STALE,
+)
 
 if TYPE_CHECKING:
     from teucer._core.typing import HostArray
@@ -29,7 +36,7 @@ class Repeat(NamedTuple):
         """How many letters need not be written again. Adjacent occurrences count for more: they can
         be cut anywhere, and looped."""
         adjacent = any(b == a + self.length for a, b in itertools.pairwise(self.starts))
-        return (len(self.starts) - (0.25 if adjacent else 1)) * self.length
+        return (len(self.starts) - (ADJACENT if adjacent else 1)) * self.length
 
 
 def repeats(
@@ -71,11 +78,11 @@ def repeats(
     chosen: list[Repeat] = []
     # Each look at a candidate costs its number of places; the bound keeps degenerate sequences
     # linear.
-    work = 10 * n + 5000
+    work = LOOKS * n + LOOKS_LEAST
     while heap and work > 0:
         bound, negative, left, right = heapq.heappop(heap)
         starts, length = np.sort(order[left:right]), -negative
-        work -= len(starts) + 100
+        work -= len(starts) + LOOKS_EACH
         gaps = np.diff(starts)
         period = int(gaps.min())
         if period < shortest:
@@ -93,7 +100,7 @@ def repeats(
         found = _disjoint(starts, length, covered)
         if len(found.starts) < 2:
             continue
-        if -found.weight > 0.9 * bound and heap and -found.weight > heap[0][0]:
+        if -found.weight > STALE * bound and heap and -found.weight > heap[0][0]:
             heapq.heappush(heap, (-found.weight, negative, left, right))
         elif worthwhile(found):
             chosen.append(found)
