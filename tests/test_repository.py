@@ -380,7 +380,6 @@ NOT_FITTED = {
     "cpu/products.py": ({16}, "bits of floats"),
     "cpu/rates.py": ({1.5}, "numbers are rounded to 1, 1.5, 2 times a power of two"),
     "cpu/tuned.py": ({0o700}, "the mode of a folder"),
-    "order.py": ({8}, "bits of a byte"),
     "outlining/repeats.py": ({0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F}, "multipliers of a hash"),
 }
 

@@ -6,15 +6,13 @@ The questions that programs ask of their target, and the answers of most.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from teucer._core.jaxpr import Jaxpr
 from teucer._executables.compile import NO_SWITCHES, Switches
-from teucer._targets import host_memory, memory_maps
-from teucer._targets.extent import has_symbolic_sizes
-from teucer._targets.kernels import Kernels
+from teucer._targets import host_memory
 from teucer._targets.outlined_call import outlined_call_p
 
 if TYPE_CHECKING:
@@ -23,6 +21,26 @@ if TYPE_CHECKING:
 
 Mode: TypeAlias = Literal["off", "auto", "force"]
 """Whether equations that repeat become functions: nowhere, where it pays, wherever they can."""
+
+
+class Kernels(NamedTuple):
+    """The kernels of a platform.
+
+    lapack: whether it has LAPACK's, one for each dtype.
+    routines: those of GPUs, one for all dtypes, by LAPACK's name of the routine or, where there is
+        none, ours; "NAME complex" is for complex numbers alone.
+    built_in: factorizations that the compiler has itself, by LAPACK's name of the routine, under
+        the names that it knows.
+    lacks: by function, the algorithms that users may ask for and that the platform does not have.
+    python, buffers: what calls Python on arrays, and on buffers; None where nothing does.
+    """
+
+    lapack: bool = False
+    routines: Mapping[str, str] = {}
+    built_in: Mapping[str, str] = {}
+    lacks: Mapping[str, Collection[str]] = {"eigh": ("QDWH",)}
+    python: str | None = None
+    buffers: str | None = None
 
 
 class Target:
@@ -70,13 +88,14 @@ class Target:
 
     def prepare(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
         """An optimised jaxpr, rewritten into what this compiler handles best."""
-        if mode != "force" or has_symbolic_sizes(jaxpr):
+        if mode != "force":
             return jaxpr
-        # Here and below, for the few programs that need it: `import teucer` would take longer.
+        # Here and below, for programs that need it: `import teucer` would take longer.
+        from teucer._targets.extent import has_symbolic_sizes
         from teucer._targets.outlining.constants import FORCED_COSTS
         from teucer._targets.outlining.outline import outlined
 
-        return outlined(jaxpr, FORCED_COSTS)
+        return jaxpr if has_symbolic_sizes(jaxpr) else outlined(jaxpr, FORCED_COSTS)
 
     def finished(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
         """What becomes one executable: a prepared jaxpr, or a piece of one, rewritten at last."""
@@ -136,6 +155,8 @@ class Target:
 
         Raises RuntimeError if the process can hold no more programs.
         """
+        from teucer._targets import memory_maps
+
         memory_maps.make_room(let_go)
         host_memory.give_back_if_scarce()
 

@@ -15,7 +15,7 @@ from teucer._core.trace import typeof
 from teucer._core.typing import Array
 from teucer._devices.partition import Labels, whole
 from teucer._dimensions.dimensions import max_dim
-from teucer._targets import rare_hlo
+from teucer._hlo import rare_hlo
 from teucer.lax import _elementwise, _structure
 from teucer.lax._associative import prefixes
 from teucer.lax._families import INEXACT, NUMERIC, Accepts

@@ -21,8 +21,8 @@ from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._devices.partition import Labels, batched, every
 from teucer._devices.shardings import explicit_sharding, typed
 from teucer._devices.specs import AS_IN_0_12, entry_names
+from teucer._hlo.contractions import roles_of
 from teucer._lower import hlo
-from teucer._targets.contractions import roles_of
 from teucer.lax._precision import (
     DotAlgorithm,
     DotAlgorithmPreset,

@@ -17,8 +17,8 @@ from teucer._core.types import ShapedArray
 from teucer._core.typing import Array
 from teucer._devices import partition
 from teucer._dimensions.dimensions import as_size, is_constant
+from teucer._hlo import rare_hlo
 from teucer._lower import hlo
-from teucer._targets import rare_hlo
 from teucer.lax._arithmetic import conj, mul, real
 from teucer.lax._slicing import pad
 from teucer.lax._structure import Linear, broadcast_to, convert_element_type, number

@@ -16,7 +16,7 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, DTypeLike
 from teucer._devices.partition import Labels
-from teucer._targets.contractions import remaining
+from teucer._hlo.contractions import remaining
 from teucer._transform.batch import batch_flat
 from teucer._transform.transpose import backward_pass
 from teucer.lax._arithmetic import bitwise_and, le, lt, mul, sub

@@ -19,8 +19,8 @@ from teucer._core.typing import Array
 from teucer._devices import partition
 from teucer._devices.partition import Labels
 from teucer._devices.shardings import explicit_sharding, typed
+from teucer._hlo import rare_hlo
 from teucer._lower import hlo
-from teucer._targets import rare_hlo
 from teucer.lax._costs import LONG
 from teucer.lax._dynamic import dynamic_update_index_in_dim
 from teucer.lax._shapes import broadcast_shapes

@@ -17,8 +17,8 @@ from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
 from teucer._devices.partition import Labels, whole
 from teucer._dimensions.dimensions import as_size, bounds
+from teucer._hlo import order, rare_hlo
 from teucer._lower import hlo
-from teucer._targets import order, rare_hlo
 from teucer.lax import _structure
 from teucer.lax._elementwise import select
 from teucer.lax._identities import lowest

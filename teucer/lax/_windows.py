@@ -18,8 +18,8 @@ from teucer._core.types import ShapedArray, Zero
 from teucer._devices import partition
 from teucer._devices.partition import Labels, every
 from teucer._dimensions.dimensions import as_size, ceil_div, dilated, max_dim
+from teucer._hlo import rare_hlo
 from teucer._lower import hlo
-from teucer._targets import rare_hlo
 from teucer._transform.batch import batch_flat
 from teucer._transform.jvp import jvp_flat
 from teucer._trees import pytrees

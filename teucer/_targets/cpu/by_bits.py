@@ -26,9 +26,9 @@ from teucer._core.cost import Subnormals, Work
 from teucer._core.jaxpr import Eqn, Jaxpr, Literal
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
+from teucer._hlo import order
 from teucer._lower import hlo
 from teucer._optimize.passes import changed_once, map_jaxprs
-from teucer._targets import order
 
 if TYPE_CHECKING:
     from teucer._core.jaxpr import Atom

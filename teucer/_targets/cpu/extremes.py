@@ -18,8 +18,8 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import is_constant
+from teucer._hlo import rare_hlo
 from teucer._lower import hlo
-from teucer._targets import rare_hlo
 from teucer._targets.cpu.constants import EXTREME_LANES, EXTREME_LEAST, EXTREME_PARTS, EXTREME_ROW
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.types import ShapedArray
+from teucer._hlo import rare_hlo
+from teucer._hlo.contractions import inverse_permutation, taken
 from teucer._lower import hlo
-from teucer._targets import rare_hlo
-from teucer._targets.contractions import inverse_permutation, taken
 from teucer._targets.cpu.constants import (
     FOURIER_BLOCK,
     FOURIER_BLOCKS,

@@ -12,8 +12,8 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._dimensions.dimensions import is_constant
+from teucer._hlo.contractions import roles_of
 from teucer._lower import hlo
-from teucer._targets.contractions import roles_of
 from teucer._targets.cpu.constants import (
     ROWS_LARGE,
     ROWS_LEAST,

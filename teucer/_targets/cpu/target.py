@@ -20,8 +20,7 @@ from teucer._targets.cpu.reciprocals import by_reciprocals
 from teucer._targets.cpu.stripped import without_bodies
 from teucer._targets.cpu.switches import gains_by_whole_loops, has_plain_loops, suits_eigen
 from teucer._targets.extent import has_more, has_symbolic_sizes
-from teucer._targets.interface import Mode, Target
-from teucer._targets.kernels import Kernels
+from teucer._targets.interface import Kernels, Mode, Target
 from teucer._targets.outlining.constants import FORCED_COSTS
 from teucer._xla import client as xla
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from teucer._core.jaxpr import Jaxpr
 from teucer._executables import disk_cache
-from teucer._targets.interface import Mode, Target
-from teucer._targets.kernels import Kernels
+from teucer._targets.interface import Kernels, Mode, Target
 
 if TYPE_CHECKING:
     from teucer._targets.outlining.pieces import CutProgram

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, final
 
-from teucer._targets.interface import Target
-from teucer._targets.kernels import Kernels
+from teucer._targets.interface import Kernels, Target
 
 
 @final

@@ -22,9 +22,9 @@ from teucer._derived.remat import BodyCut, CutBody, Saving
 from teucer._devices import backends
 from teucer._dialects.high.lowering import lowered, refuse_other_state, taken_apart
 from teucer._dialects.references.discharge import discharged
+from teucer._hlo import rare_hlo
 from teucer._optimize.dce import dce_closed, filtered, narrowed
 from teucer._optimize.unchanged import unchanged
-from teucer._targets import rare_hlo
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._transform.partial import PartialTrace, Split, split_jaxpr

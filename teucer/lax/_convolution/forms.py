@@ -14,7 +14,7 @@ import numpy as np
 from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._dimensions.dimensions import dilated
-from teucer._targets.contractions import inverse_permutation, taken
+from teucer._hlo.contractions import inverse_permutation, taken
 from teucer.lax._convolution.primitive import conv_general_dilated
 from teucer.lax._convolution.shapes import (
     ConvDimensionNumbers,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from teucer._core.types import ShapedArray
+from teucer._hlo import rare_hlo
+from teucer._hlo.contractions import spread
 from teucer._lower import hlo
-from teucer._targets import rare_hlo
-from teucer._targets.contractions import spread
 
 if TYPE_CHECKING:
     from teucer._lower.context import Context

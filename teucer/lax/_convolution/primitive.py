@@ -19,7 +19,7 @@ from teucer._devices import partition
 from teucer._devices.partition import Labels
 from teucer._devices.shardings import explicit_sharding, typed
 from teucer._dimensions.dimensions import dilated, is_constant, is_symbolic
-from teucer._targets.contractions import inverse_permutation, taken
+from teucer._hlo.contractions import inverse_permutation, taken
 from teucer.lax._convolution.lowering import convolution
 from teucer.lax._convolution.shapes import (
     ConvDimensionNumbers,

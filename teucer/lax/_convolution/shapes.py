@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from teucer._dimensions.dimensions import dilated, max_dim
-from teucer._targets.contractions import inverse_permutation, taken
+from teucer._hlo.contractions import inverse_permutation, taken
 from teucer.lax._windows import padtype_to_pads
 
 __all__ = [

@@ -19,8 +19,8 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike, Dims, Params
 from teucer._devices import partition
+from teucer._hlo import rare_hlo
 from teucer._lower import hlo
-from teucer._targets import rare_hlo
 from teucer.lax import _elementwise, _shapes, _structure
 from teucer.lax._costs import nothing
 from teucer.lax._indexing import numbers as _indexing

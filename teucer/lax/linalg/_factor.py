@@ -12,8 +12,8 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import min_dim
+from teucer._hlo import rare_hlo
 from teucer._lower import hlo
-from teucer._targets import rare_hlo
 from teucer.lax._arithmetic import add, div, mul, sub
 from teucer.lax._joining import concatenate
 from teucer.lax._slicing import pad, slice_in_dim

@@ -15,8 +15,8 @@ from teucer._core.types import Zero
 from teucer._core.typing import Array, ArrayLike
 from teucer._devices.partition import leading
 from teucer._dimensions.dimensions import max_dim
+from teucer._hlo import rare_hlo
 from teucer._lower import hlo
-from teucer._targets import rare_hlo
 from teucer.lax._arithmetic import add, mul, neg
 from teucer.lax._joining import concatenate
 from teucer.lax._slicing import pad, slice_in_dim

@@ -1,0 +1,1 @@
+"""What targets and operations write StableHLO with, beside `_lower.hlo`."""
