@@ -29,7 +29,7 @@ from teucer._targets.gpu import constants
 from teucer._targets.gpu import pieces as gpu
 from teucer._targets.gpu.pieces import Launches, busy, compiles_in, in_pieces, may_pay
 from teucer._targets.gpu.target import CUDA, GPU, ROCm
-from teucer._targets.kernels import Kernels
+from teucer._targets.interface import Kernels
 from teucer._targets.outlining.outline import outlined
 from teucer._targets.outlining.pieces import cut
 from teucer._targets.table import target_of

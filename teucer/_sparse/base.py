@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import TYPE_CHECKING, Any, Self
+import operator
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from teucer._core.trace import Tracer
 from teucer._derived import moves
+from teucer._sparse.util import SparseInfo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from teucer._core.typing import Size, Value
+    from teucer._core.typing import Array, Axes, DTypeLike, Size, Value
 
 
 class JAXSparse(abc.ABC):
@@ -131,3 +133,94 @@ class JAXSparse(abc.ABC):
     def _tracer_name(self) -> str:
         found = [repr(x) for x in self.tree_flatten()[0] if isinstance(x, Tracer)]
         return found[0].partition("(")[0] if found else ""
+
+
+class Stored(JAXSparse):
+    """A sparse array that is buffers, and what is known beside them.
+
+    _buffers: the names of the buffers. _known: of what is known beside the shape, by the names of
+    arguments, the attributes.
+    """
+
+    _buffers: ClassVar[tuple[str, ...]]
+    _known: ClassVar[dict[str, str]] = {}
+    if TYPE_CHECKING:
+
+        @property
+        def _bufs(self) -> tuple[Any, ...]: ...
+
+    def __init_subclass__(cls) -> None:
+        if "_buffers" in vars(cls):
+            cls._bufs = property(operator.attrgetter(*cls._buffers))  # type: ignore[assignment, misc]
+
+    def tree_flatten(self) -> tuple[Any, Any]:
+        """The buffers, and what else makes up the array."""
+        known = {name: getattr(self, place) for name, place in self._known.items()}
+        return self._bufs, {"shape": self.shape, **known}
+
+    @classmethod
+    def tree_unflatten(cls, aux_data: Any, children: Any) -> Self:
+        """The array of buffers, which may be any objects."""
+        self = object.__new__(cls)
+        for name, child in zip(cls._buffers, children, strict=True):
+            setattr(self, name, child)
+        if aux_data.keys() != {"shape", *cls._known}:
+            raise ValueError(f"{cls.__name__}.tree_unflatten: invalid aux_data={aux_data!r}.")
+        self.shape = aux_data["shape"]
+        for name, place in cls._known.items():
+            setattr(self, place, aux_data[name])
+        return self
+
+
+class Batched(Stored):
+    """A sparse array with batch, sparse and dense dimensions."""
+
+    _known: ClassVar[dict[str, str]] = {
+        "indices_sorted": "indices_sorted",
+        "unique_indices": "unique_indices",
+    }
+    indices: Any
+    indices_sorted: bool
+    unique_indices: bool
+    if TYPE_CHECKING:  # What `methods` attaches, and what the formats define.
+
+        @property
+        def n_batch(self) -> int: ...
+        def _layout(self) -> object: ...
+        def todense(self) -> Array: ...
+        def transpose(self, axes: Axes | None = ...) -> Self: ...
+        def sum_duplicates(self, nse: int | None = ..., remove_zeros: bool = ...) -> Self: ...
+        @classmethod
+        def fromdense(
+            cls,
+            mat: object,
+            *,
+            nse: int | None = ...,
+            index_dtype: DTypeLike = ...,
+            n_dense: int = ...,
+            n_batch: int = ...,
+        ) -> Self: ...
+        @classmethod
+        def from_scipy_sparse(
+            cls,
+            mat: Any,
+            *,
+            index_dtype: DTypeLike | None = ...,
+            n_dense: int = ...,
+            n_batch: int = ...,
+        ) -> Self: ...
+
+    @property
+    def n_dense(self) -> int:
+        """Number of dense dimensions."""
+        n: int = self.data.ndim - 1 - self.n_batch
+        return n
+
+    @property
+    def _info(self) -> SparseInfo:
+        return SparseInfo(self.shape, self.indices_sorted, self.unique_indices)
+
+    def _layout_text(self) -> str:
+        self._layout()
+        numbers = (("n_batch", self.n_batch), ("n_dense", self.n_dense))
+        return "".join(f", {name}={n}" for name, n in numbers if n)

@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from teucer import numpy as jnp
-from teucer._sparse.base import JAXSparse
+from teucer._sparse.base import Batched
 from teucer._sparse.layout import BCOOProperties, validate_bcoo
-from teucer._sparse.util import SparseInfo
 from teucer._trees.registry import register_pytree_node_class
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from teucer._core.typing import Array, Axes, DTypeLike, Size
+    from teucer._core.typing import DTypeLike, Size
 
 
 @register_pytree_node_class
-class BCOO(JAXSparse):
+class BCOO(Batched):
     """A sparse array in the batched coordinate format: values, and for each the index of its place.
 
     args: (data, indices); data: T[*batch, nse, *dense], the values (or dense blocks) that are
@@ -46,10 +45,7 @@ class BCOO(JAXSparse):
            [1, 2]], dtype=int32)
     """
 
-    data: Any
-    indices: Any
-    indices_sorted: bool
-    unique_indices: bool
+    _buffers = ("data", "indices")
 
     def __init__(
         self,
@@ -66,9 +62,6 @@ class BCOO(JAXSparse):
 
     if TYPE_CHECKING:  # What `methods` attaches.
 
-        def todense(self) -> Array: ...
-        def transpose(self, axes: Axes | None = ...) -> BCOO: ...
-        def sum_duplicates(self, nse: int | None = ..., remove_zeros: bool = ...) -> BCOO: ...
         def sort_indices(self) -> BCOO: ...
         def update_layout(
             self,
@@ -76,25 +69,6 @@ class BCOO(JAXSparse):
             n_batch: int | None = ...,
             n_dense: int | None = ...,
             on_inefficient: str | None = ...,
-        ) -> BCOO: ...
-        @classmethod
-        def fromdense(
-            cls,
-            mat: object,
-            *,
-            nse: int | None = ...,
-            index_dtype: DTypeLike = ...,
-            n_dense: int = ...,
-            n_batch: int = ...,
-        ) -> BCOO: ...
-        @classmethod
-        def from_scipy_sparse(
-            cls,
-            mat: Any,
-            *,
-            index_dtype: DTypeLike | None = ...,
-            n_dense: int = ...,
-            n_batch: int = ...,
         ) -> BCOO: ...
 
     def _layout(self) -> BCOOProperties:
@@ -116,47 +90,6 @@ class BCOO(JAXSparse):
         """Number of sparse dimensions."""
         n: int = self.indices.shape[-1]
         return n
-
-    @property
-    def n_dense(self) -> int:
-        """Number of dense dimensions."""
-        n: int = self.data.ndim - 1 - self.n_batch
-        return n
-
-    @property
-    def _bufs(self) -> tuple[Any, Any]:
-        return self.data, self.indices
-
-    @property
-    def _info(self) -> SparseInfo:
-        return SparseInfo(self.shape, self.indices_sorted, self.unique_indices)
-
-    def _layout_text(self) -> str:
-        self._layout()
-        parts = [
-            f", {name}={n}"
-            for name, n in (("n_batch", self.n_batch), ("n_dense", self.n_dense))
-            if n
-        ]
-        return "".join(parts)
-
-    def tree_flatten(self) -> tuple[Any, Any]:
-        """(data, indices), and what else makes up the array."""
-        return (self.data, self.indices), {
-            "shape": self.shape,
-            "indices_sorted": self.indices_sorted,
-            "unique_indices": self.unique_indices,
-        }
-
-    @classmethod
-    def tree_unflatten(cls, aux_data: Any, children: Any) -> Self:
-        """The array of buffers, which may be any objects."""
-        self = object.__new__(cls)
-        self.data, self.indices = children
-        if aux_data.keys() != {"shape", "indices_sorted", "unique_indices"}:
-            raise ValueError(f"BCOO.tree_unflatten: invalid aux_data={aux_data!r}.")
-        self.__dict__.update(aux_data)
-        return self
 
     @classmethod
     def _empty(

@@ -8,21 +8,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from teucer import numpy as jnp
-from teucer._sparse.base import JAXSparse
+from teucer._sparse.base import Batched
 from teucer._sparse.bcoo_array import BCOO
 from teucer._sparse.bcoo_order import bcoo_sort_indices
 from teucer._sparse.layout import BCSRProperties, validate_bcsr
-from teucer._sparse.util import SparseInfo, _coo_to_csr, _csr_to_coo
+from teucer._sparse.util import _coo_to_csr, _csr_to_coo
 from teucer._trees.registry import register_pytree_node_class
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from teucer._core.typing import Array, ArrayLike, Axes, DTypeLike, Size
+    from teucer._core.typing import ArrayLike, DTypeLike, Size
 
 
 @register_pytree_node_class
-class BCSR(JAXSparse):
+class BCSR(Batched):
     """A sparse array in the batched format of compressed rows: two sparse dimensions, whose rows
     lie one after another.
 
@@ -41,11 +41,8 @@ class BCSR(JAXSparse):
     Array([2., 5.], dtype=float32)
     """
 
-    data: Any
-    indices: Any
+    _buffers = ("data", "indices", "indptr")
     indptr: Any
-    indices_sorted: bool
-    unique_indices: bool
     n_sparse = 2
 
     def __init__(
@@ -61,31 +58,6 @@ class BCSR(JAXSparse):
         super().__init__(args, shape=shape)
         validate_bcsr(self.data, self.indices, self.indptr, self.shape)
 
-    if TYPE_CHECKING:  # What `methods` attaches.
-
-        def todense(self) -> Array: ...
-        def transpose(self, axes: Axes | None = ...) -> BCSR: ...
-        def sum_duplicates(self, nse: int | None = ..., remove_zeros: bool = ...) -> BCSR: ...
-        @classmethod
-        def fromdense(
-            cls,
-            mat: object,
-            *,
-            nse: int | None = ...,
-            index_dtype: DTypeLike = ...,
-            n_dense: int = ...,
-            n_batch: int = ...,
-        ) -> BCSR: ...
-        @classmethod
-        def from_scipy_sparse(
-            cls,
-            mat: Any,
-            *,
-            index_dtype: DTypeLike | None = ...,
-            n_dense: int = ...,
-            n_batch: int = ...,
-        ) -> BCSR: ...
-
     def _layout(self) -> BCSRProperties:
         return validate_bcsr(self.data, self.indices, self.indptr, self.shape)
 
@@ -99,46 +71,6 @@ class BCSR(JAXSparse):
     def n_batch(self) -> int:
         """Number of batch dimensions."""
         return self.indices.ndim - 1  # type: ignore[no-any-return]
-
-    @property
-    def n_dense(self) -> int:
-        """Number of dense dimensions."""
-        n: int = self.data.ndim - 1 - self.n_batch
-        return n
-
-    @property
-    def _bufs(self) -> tuple[Any, Any, Any]:
-        return self.data, self.indices, self.indptr
-
-    @property
-    def _info(self) -> SparseInfo:
-        return SparseInfo(self.shape, self.indices_sorted, self.unique_indices)
-
-    def _layout_text(self) -> str:
-        self._layout()
-        return "".join(
-            f", {name}={n}"
-            for name, n in (("n_batch", self.n_batch), ("n_dense", self.n_dense))
-            if n
-        )
-
-    def tree_flatten(self) -> tuple[Any, Any]:
-        """(data, indices, indptr), and what else makes up the array."""
-        return self._bufs, {
-            "shape": self.shape,
-            "indices_sorted": self.indices_sorted,
-            "unique_indices": self.unique_indices,
-        }
-
-    @classmethod
-    def tree_unflatten(cls, aux_data: Any, children: Any) -> Self:
-        """The array of buffers, which may be any objects."""
-        self = object.__new__(cls)
-        self.data, self.indices, self.indptr = children
-        if aux_data.keys() != {"shape", "indices_sorted", "unique_indices"}:
-            raise ValueError(f"BCSR.tree_unflatten: invalid aux_data={aux_data!r}.")
-        self.__dict__.update(aux_data)
-        return self
 
     def to_bcoo(self) -> BCOO:
         """The array in the format BCOO.

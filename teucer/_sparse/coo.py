@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from teucer import numpy as jnp
 from teucer._base import tracebacks
-from teucer._sparse.base import JAXSparse
+from teucer._sparse.base import JAXSparse, Stored
 from teucer._sparse.bcoo_array import BCOO
 from teucer._sparse.bcoo_dense import _bcoo_fromdense, _bcoo_todense
 from teucer._sparse.bcoo_dot import _bcoo_dot_general
@@ -20,8 +20,7 @@ from teucer._sparse.util import Shape, SparseInfo
 from teucer._trees.registry import register_pytree_node_class
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from teucer._core.primitive import Primitive
     from teucer._core.typing import Array, ArrayLike, DTypeLike, Size
 
 
@@ -36,8 +35,68 @@ class COOInfo(NamedTuple):
     cols_sorted: bool = False
 
 
+class Matrix(Stored):
+    """A sparse matrix whose operations are those of the same BCOO array."""
+
+    @property
+    def nse(self) -> int:
+        """Number of stored elements."""
+        return self.data.size  # type: ignore[no-any-return]
+
+    @classmethod
+    def _of_bcoo(cls, mat: BCOO) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def _empty(
+        cls,
+        shape: Sequence[Size],
+        *,
+        dtype: DTypeLike | None = None,
+        index_dtype: DTypeLike = "int32",
+    ) -> Any:
+        if len(tuple(shape)) != 2:
+            raise ValueError(f"{cls.__name__} must have ndim=2; got shape={tuple(shape)}.")
+        return cls._of_bcoo(BCOO._empty(shape, dtype=dtype, index_dtype=index_dtype))
+
+    @classmethod
+    def _eye(cls, N: int, M: int, k: int, *, dtype: Any = None, index_dtype: Any = "int32") -> Any:
+        return cls._of_bcoo(BCOO._eye(N, M, k, dtype=dtype, index_dtype=index_dtype))
+
+    def _transposed(self) -> Any:
+        raise NotImplementedError
+
+    def _product(self, other: Any) -> Any:
+        """The product with a vector or matrix of the dtype of the elements."""
+        raise NotImplementedError
+
+    def transpose(self, axes: Any = None) -> Any:
+        """The transposed matrix; with axes (0, 1) the matrix itself."""
+        order = (1, 0) if axes is None else tuple([operator.index(a) % 2 for a in axes])
+        if sorted(order) != [0, 1] or (axes is not None and not all(-2 <= a < 2 for a in axes)):
+            raise ValueError(
+                f"{type(self).__name__}.transpose: axes must be a permutation of the two axes of "
+                f"a matrix, got {axes}.\n  Leave axes out to transpose it."
+            )
+        return self._transposed() if order == (1, 0) else self
+
+    def __matmul__(self, other: object) -> Any:
+        if isinstance(other, JAXSparse):
+            raise NotImplementedError("matmul between two sparse objects.\n  BCOO arrays have it.")
+        other = jnp.asarray(other)
+        if other.ndim not in (1, 2):
+            raise NotImplementedError(
+                f"matmul with object of shape {other.shape}: it must have one axis or two.\n"
+                "  Map over the other axes with jax.vmap."
+            )
+        kind = jnp.promote_types(self.dtype, other.dtype)
+        bufs, aux = self.tree_flatten()
+        wide = type(self).tree_unflatten(aux, (bufs[0].astype(kind), *bufs[1:]))
+        return wide._product(other.astype(kind))
+
+
 @register_pytree_node_class
-class COO(JAXSparse):
+class COO(Matrix):
     """A sparse matrix in the coordinate format.
 
     args: (data, row, col), of one length. shape: (rows, columns). rows_sorted, cols_sorted: what is
@@ -49,7 +108,8 @@ class COO(JAXSparse):
     Array([2., 1.], dtype=float32)
     """
 
-    data: Any
+    _buffers = ("data", "row", "col")
+    _known: ClassVar = {"rows_sorted": "_rows_sorted", "cols_sorted": "_cols_sorted"}
     row: Any
     col: Any
 
@@ -66,32 +126,8 @@ class COO(JAXSparse):
         super().__init__(args, shape=shape)
 
     @property
-    def nse(self) -> int:
-        """Number of stored elements."""
-        return self.data.size  # type: ignore[no-any-return]
-
-    @property
-    def _bufs(self) -> tuple[Any, Any, Any]:
-        return self.data, self.row, self.col
-
-    @property
     def _info(self) -> COOInfo:
         return COOInfo(self.shape, self._rows_sorted, self._cols_sorted)
-
-    def tree_flatten(self) -> tuple[Any, Any]:
-        """(data, row, col), and what else makes up the matrix."""
-        return self._bufs, self._info._asdict()
-
-    @classmethod
-    def tree_unflatten(cls, aux_data: Any, children: Any) -> Self:
-        """The matrix of buffers, which may be any objects."""
-        self = object.__new__(cls)
-        self.data, self.row, self.col = children
-        if aux_data.keys() != {"shape", "rows_sorted", "cols_sorted"}:
-            raise ValueError(f"COO.tree_unflatten: invalid aux_data={aux_data!r}.")
-        self.shape = aux_data["shape"]
-        self._rows_sorted, self._cols_sorted = aux_data["rows_sorted"], aux_data["cols_sorted"]
-        return self
 
     @classmethod
     def fromdense(
@@ -111,22 +147,6 @@ class COO(JAXSparse):
     def _bcoo(self) -> BCOO:
         return BCOO((self.data, _places(self.row, self.col)), shape=self.shape)
 
-    @classmethod
-    def _empty(
-        cls,
-        shape: Sequence[Size],
-        *,
-        dtype: DTypeLike | None = None,
-        index_dtype: DTypeLike = "int32",
-    ) -> Self:
-        if len(tuple(shape)) != 2:
-            raise ValueError(f"COO must have ndim=2; got shape={tuple(shape)}.")
-        return cls._of_bcoo(BCOO._empty(shape, dtype=dtype, index_dtype=index_dtype))
-
-    @classmethod
-    def _eye(cls, N: int, M: int, k: int, *, dtype: Any = None, index_dtype: Any = "int32") -> Self:
-        return cls._of_bcoo(BCOO._eye(N, M, k, dtype=dtype, index_dtype=index_dtype))
-
     def _sort_indices(self) -> COO:
         return self._of_bcoo(bcoo_sort_indices(self._bcoo()))
 
@@ -134,10 +154,11 @@ class COO(JAXSparse):
         """The dense matrix."""
         return coo_todense(self)
 
-    def transpose(self, axes: Any = None) -> COO:
-        """The transposed matrix; with axes (0, 1) the matrix itself."""
-        if not is_transposed(self, axes):
-            return self
+    if TYPE_CHECKING:
+
+        def transpose(self, axes: Any = None) -> COO: ...
+
+    def _transposed(self) -> COO:
         return COO(
             (self.data, self.col, self.row),
             shape=self.shape[::-1],
@@ -145,35 +166,8 @@ class COO(JAXSparse):
             cols_sorted=self._rows_sorted,
         )
 
-    def __matmul__(self, other: object) -> Any:
-        if isinstance(other, JAXSparse):
-            raise NotImplementedError("matmul between two sparse objects.\n  BCOO arrays have it.")
-        return product(self, other, coo_matvec, coo_matmat)
-
-
-def is_transposed(mat: JAXSparse, axes: Sequence[int] | None) -> bool:
-    """Whether `transpose(axes)` of a matrix changes it. Raises ValueError for other axes."""
-    order = (1, 0) if axes is None else tuple([operator.index(a) % 2 for a in axes])
-    if sorted(order) != [0, 1] or (axes is not None and not all(-2 <= a < 2 for a in axes)):
-        raise ValueError(
-            f"{type(mat).__name__}.transpose: axes must be a permutation of the two axes of a "
-            f"matrix, got {axes}.\n  Leave axes out to transpose it."
-        )
-    return order == (1, 0)
-
-
-def product(mat: Any, other: Any, matvec: Any, matmat: Any) -> Any:
-    """mat @ other, for a vector or matrix of any dtype."""
-    other = jnp.asarray(other)
-    if other.ndim not in (1, 2):
-        raise NotImplementedError(
-            f"matmul with object of shape {other.shape}: it must have one axis or two.\n"
-            "  Map over the other axes with jax.vmap."
-        )
-    kind = jnp.promote_types(mat.dtype, other.dtype)
-    bufs, aux = mat.tree_flatten()
-    wide = type(mat).tree_unflatten(aux, (bufs[0].astype(kind), *bufs[1:]))
-    return (matvec if other.ndim == 1 else matmat)(wide, other.astype(kind))
+    def _product(self, other: Any) -> Any:
+        return (coo_matvec if other.ndim == 1 else coo_matmat)(self, other)
 
 
 def _places(row: ArrayLike, col: Any) -> Any:
@@ -215,64 +209,55 @@ def coo_fromdense_p(mat: object, *, nse: int, index_dtype: DTypeLike) -> tuple[A
     return data, indices[:, 0], indices[:, 1]
 
 
-@defined("coo_matvec")
-def coo_matvec_p(
-    data: ArrayLike,
-    row: ArrayLike,
-    col: ArrayLike,
-    v: ArrayLike,
-    *,
-    spinfo: COOInfo,
-    transpose: bool,
-) -> tuple[Any, ...]:
-    """The product with a vector."""
-    return (matmul_program(data, row, col, v, spinfo.shape, transpose, spinfo.rows_sorted),)
+def _product_of(name: str) -> Primitive:
+    @defined(name)
+    def program(
+        data: ArrayLike,
+        row: ArrayLike,
+        col: ArrayLike,
+        rhs: ArrayLike,
+        *,
+        spinfo: COOInfo,
+        transpose: bool,
+    ) -> tuple[Any, ...]:
+        return (matmul_program(data, row, col, rhs, spinfo.shape, transpose, spinfo.rows_sorted),)
+
+    return program
 
 
-@defined("coo_matmat")
-def coo_matmat_p(
-    data: ArrayLike,
-    row: ArrayLike,
-    col: ArrayLike,
-    B: ArrayLike,
-    *,
-    spinfo: COOInfo,
-    transpose: bool,
-) -> tuple[Any, ...]:
-    """The product with a matrix."""
-    return (matmul_program(data, row, col, B, spinfo.shape, transpose, spinfo.rows_sorted),)
+coo_matvec_p, coo_matmat_p = _product_of("coo_matvec"), _product_of("coo_matmat")
 
 
 def _coo_todense(data: Array, row: Array, col: Array, *, spinfo: COOInfo) -> Any:
     return coo_todense_p.call(*map(jnp.asarray, (data, row, col)), spinfo=spinfo)[0]
 
 
-def _coo_fromdense(
-    mat: Any, *, nse: Any = None, index_dtype: Any = np.int32
-) -> tuple[Any, Any, Any]:
+def _coo_fromdense(mat: Any, *, nse: Any = None, index_dtype: Any = np.int32) -> Any:
+    return fromdense(coo_fromdense_p, mat, nse, index_dtype)
+
+
+def fromdense(primitive: Primitive, mat: Any, nse: Any, index_dtype: Any) -> tuple[Any, ...]:
+    """The buffers of a format, of the elements of a dense matrix that are not zero."""
     mat = jnp.asarray(mat)
     if mat.ndim != 2:
         raise ValueError(f"a sparse matrix has two axes; got an array of shape {mat.shape}.")
     if nse is None:
         nse = _bcoo_fromdense(mat)[0].shape[0]
-    data, row, col = coo_fromdense_p.call(mat, nse=int(nse), index_dtype=np.dtype(index_dtype))
-    return data, row, col
+    return tuple(primitive.call(mat, nse=int(nse), index_dtype=np.dtype(index_dtype)))
 
 
 def _coo_matvec(
     data: Any, row: Any, col: Any, v: Any, *, spinfo: COOInfo, transpose: bool = False
 ) -> Any:
-    return coo_matvec_p.call(
-        *map(jnp.asarray, (data, row, col, v)), spinfo=spinfo, transpose=transpose
-    )[0]
+    bufs = map(jnp.asarray, (data, row, col, v))
+    return coo_matvec_p.call(*bufs, spinfo=spinfo, transpose=transpose)[0]
 
 
 def _coo_matmat(
     data: Any, row: Any, col: Any, B: Any, *, spinfo: COOInfo, transpose: bool = False
 ) -> Any:
-    return coo_matmat_p.call(
-        *map(jnp.asarray, (data, row, col, B)), spinfo=spinfo, transpose=transpose
-    )[0]
+    bufs = map(jnp.asarray, (data, row, col, B))
+    return coo_matmat_p.call(*bufs, spinfo=spinfo, transpose=transpose)[0]
 
 
 @tracebacks.api_boundary

@@ -8,12 +8,10 @@ import numpy as np
 
 from teucer import numpy as jnp
 from teucer._base import tracebacks
-from teucer._sparse.base import JAXSparse
 from teucer._sparse.bcoo_array import BCOO
-from teucer._sparse.bcoo_dense import _bcoo_fromdense
 from teucer._sparse.bcsr import _bcsr_dot_general, _bcsr_fromdense, _bcsr_todense
 from teucer._sparse.bcsr_array import BCSR
-from teucer._sparse.coo import is_transposed, product
+from teucer._sparse.coo import Matrix, fromdense
 from teucer._sparse.defined import defined
 from teucer._sparse.util import Shape, SparseInfo, _csr_to_coo
 from teucer._trees.registry import register_pytree_node_class
@@ -21,60 +19,18 @@ from teucer._trees.registry import register_pytree_node_class
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from teucer._core.primitive import Primitive
     from teucer._core.typing import Array, ArrayLike, DTypeLike, Size
 
 
-class _Compressed(JAXSparse):
-    data: Any
+class _Compressed(Matrix):
+    _buffers = ("data", "indices", "indptr")
     indices: Any
     indptr: Any
 
     def __init__(self, args: tuple[Any, Any, Any], *, shape: Sequence[Size]) -> None:
         self.data, self.indices, self.indptr = map(jnp.asarray, args)
         super().__init__(args, shape=shape)
-
-    @property
-    def nse(self) -> int:
-        """Number of stored elements."""
-        return self.data.size  # type: ignore[no-any-return]
-
-    @property
-    def _bufs(self) -> tuple[Any, Any, Any]:
-        return self.data, self.indices, self.indptr
-
-    def tree_flatten(self) -> tuple[Any, Any]:
-        """(data, indices, indptr), and what else makes up the matrix."""
-        return self._bufs, {"shape": self.shape}
-
-    @classmethod
-    def tree_unflatten(cls, aux_data: Any, children: Any) -> Self:
-        """The matrix of buffers, which may be any objects."""
-        self = object.__new__(cls)
-        self.data, self.indices, self.indptr = children
-        if aux_data.keys() != {"shape"}:
-            raise ValueError(f"{cls.__name__}.tree_unflatten: invalid aux_data={aux_data!r}.")
-        self.shape = aux_data["shape"]
-        return self
-
-    @classmethod
-    def _empty(
-        cls,
-        shape: Sequence[Size],
-        *,
-        dtype: DTypeLike | None = None,
-        index_dtype: DTypeLike = "int32",
-    ) -> Any:
-        if len(tuple(shape)) != 2:
-            raise ValueError(f"{cls.__name__} must have ndim=2; got shape={tuple(shape)}.")
-        return cls._of_bcoo(BCOO._empty(shape, dtype=dtype, index_dtype=index_dtype))
-
-    @classmethod
-    def _eye(cls, N: int, M: int, k: int, *, dtype: Any = None, index_dtype: Any = "int32") -> Any:
-        return cls._of_bcoo(BCOO._eye(N, M, k, dtype=dtype, index_dtype=index_dtype))
-
-    @classmethod
-    def _of_bcoo(cls, mat: BCOO) -> Any:
-        raise NotImplementedError
 
 
 @register_pytree_node_class
@@ -108,17 +64,15 @@ class CSR(_Compressed):
         """The dense matrix."""
         return csr_todense(self)
 
-    def transpose(self, axes: Any = None) -> CSC | CSR:
-        """The transposed matrix, of which these are the columns; with axes (0, 1) the matrix
-        itself."""
-        if not is_transposed(self, axes):
-            return self
+    if TYPE_CHECKING:
+
+        def transpose(self, axes: Any = None) -> CSC | CSR: ...
+
+    def _transposed(self) -> CSC:
         return CSC(self._bufs, shape=self.shape[::-1])
 
-    def __matmul__(self, other: object) -> Any:
-        if isinstance(other, JAXSparse):
-            raise NotImplementedError("matmul between two sparse objects.\n  BCOO arrays have it.")
-        return product(self, other, csr_matvec, csr_matmat)
+    def _product(self, other: Any) -> Any:
+        return (csr_matvec if other.ndim == 1 else csr_matmat)(self, other)
 
 
 @register_pytree_node_class
@@ -159,22 +113,15 @@ class CSC(_Compressed):
         """The dense matrix."""
         return self.T.todense().T
 
-    def transpose(self, axes: Any = None) -> CSR | CSC:
-        """The transposed matrix, of which these are the rows; with axes (0, 1) the matrix
-        itself."""
-        if not is_transposed(self, axes):
-            return self
+    if TYPE_CHECKING:
+
+        def transpose(self, axes: Any = None) -> CSR | CSC: ...
+
+    def _transposed(self) -> CSR:
         return CSR(self._bufs, shape=self.shape[::-1])
 
-    def __matmul__(self, other: object) -> Any:
-        if isinstance(other, JAXSparse):
-            raise NotImplementedError("matmul between two sparse objects.\n  BCOO arrays have it.")
-        return product(
-            self,
-            other,
-            lambda mat, v: csr_matvec(mat.T, v, transpose=True),
-            lambda mat, B: csr_matmat(mat.T, B, transpose=True),
-        )
+    def _product(self, other: Any) -> Any:
+        return (csr_matvec if other.ndim == 1 else csr_matmat)(self.T, other, transpose=True)
 
 
 @defined("csr_todense")
@@ -191,80 +138,54 @@ def csr_fromdense_p(mat: object, *, nse: int, index_dtype: DTypeLike) -> tuple[A
     return _bcsr_fromdense(mat, nse=nse, index_dtype=index_dtype)
 
 
-@defined("csr_matvec")
-def csr_matvec_p(
-    data: ArrayLike,
-    indices: ArrayLike,
-    indptr: ArrayLike,
-    v: ArrayLike,
-    *,
-    shape: Shape,
-    transpose: bool,
-) -> tuple[Any, ...]:
-    """The product with a vector."""
-    return (_product(data, indices, indptr, v, shape, transpose),)
+def _product_of(name: str) -> Primitive:
+    @defined(name)
+    def program(
+        data: ArrayLike,
+        indices: ArrayLike,
+        indptr: ArrayLike,
+        rhs: ArrayLike,
+        *,
+        shape: Shape,
+        transpose: bool,
+    ) -> tuple[Any, ...]:
+        product = _bcsr_dot_general(
+            data,
+            indices,
+            indptr,
+            rhs,
+            lhs_spinfo=SparseInfo(shape),
+            preferred_element_type=None,
+            dimension_numbers=(([0 if transpose else 1], [0]), ([], [])),
+        )
+        return (product,)
+
+    return program
 
 
-@defined("csr_matmat")
-def csr_matmat_p(
-    data: ArrayLike,
-    indices: ArrayLike,
-    indptr: ArrayLike,
-    B: ArrayLike,
-    *,
-    shape: Shape,
-    transpose: bool,
-) -> tuple[Any, ...]:
-    """The product with a matrix."""
-    return (_product(data, indices, indptr, B, shape, transpose),)
-
-
-def _product(
-    data: ArrayLike, indices: Any, indptr: ArrayLike, rhs: ArrayLike, shape: Shape, transpose: bool
-) -> Any:
-    return _bcsr_dot_general(
-        data,
-        indices,
-        indptr,
-        rhs,
-        lhs_spinfo=SparseInfo(shape),
-        preferred_element_type=None,
-        dimension_numbers=(([0 if transpose else 1], [0]), ([], [])),
-    )
+csr_matvec_p, csr_matmat_p = _product_of("csr_matvec"), _product_of("csr_matmat")
 
 
 def _csr_todense(data: Array, indices: Array, indptr: Array, *, shape: Sequence[Size]) -> Any:
     return csr_todense_p.call(*map(jnp.asarray, (data, indices, indptr)), shape=tuple(shape))[0]
 
 
-def _csr_fromdense(
-    mat: Any, *, nse: Any = None, index_dtype: Any = np.int32
-) -> tuple[Any, Any, Any]:
-    mat = jnp.asarray(mat)
-    if mat.ndim != 2:
-        raise ValueError(f"a sparse matrix has two axes; got an array of shape {mat.shape}.")
-    if nse is None:
-        nse = _bcoo_fromdense(mat)[0].shape[0]
-    data, indices, indptr = csr_fromdense_p.call(
-        mat, nse=int(nse), index_dtype=np.dtype(index_dtype)
-    )
-    return data, indices, indptr
+def _csr_fromdense(mat: Any, *, nse: Any = None, index_dtype: Any = np.int32) -> Any:
+    return fromdense(csr_fromdense_p, mat, nse, index_dtype)
 
 
 def _csr_matvec(
     data: Any, indices: Any, indptr: Any, v: Any, *, shape: Any, transpose: bool = False
 ) -> Any:
-    return csr_matvec_p.call(
-        *map(jnp.asarray, (data, indices, indptr, v)), shape=tuple(shape), transpose=transpose
-    )[0]
+    bufs = map(jnp.asarray, (data, indices, indptr, v))
+    return csr_matvec_p.call(*bufs, shape=tuple(shape), transpose=transpose)[0]
 
 
 def _csr_matmat(
     data: Any, indices: Any, indptr: Any, B: Any, *, shape: Any, transpose: bool = False
 ) -> Any:
-    return csr_matmat_p.call(
-        *map(jnp.asarray, (data, indices, indptr, B)), shape=tuple(shape), transpose=transpose
-    )[0]
+    bufs = map(jnp.asarray, (data, indices, indptr, B))
+    return csr_matmat_p.call(*bufs, shape=tuple(shape), transpose=transpose)[0]
 
 
 @tracebacks.api_boundary
