@@ -31,18 +31,9 @@ if TYPE_CHECKING:
     from teucer._core.typing import Value
 
 __all__ = [
-    "Offloadable",
-    "Recompute",
-    "Saveable",
-    "checkpoint",
-    "checkpoint_name",
-    "checkpoint_name_fwd",
-    "checkpoint_policies",
-    "name_p",
-    "print_saved_residuals",
-    "remat",
-    "saved_residuals",
-]
+    "Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "checkpoint_name_fwd",
+    "checkpoint_policies", "name_p", "print_saved_residuals", "remat", "saved_residuals",
+]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 
 Policy = Callable[..., Any]

@@ -16,19 +16,9 @@ from teucer._jax.old_names import DEPRECATED, REMOVED, old_names
 from teucer._jax.traces import LibraryTrace as Trace
 
 __all__ = [
-    "AbstractValue",
-    "Atom",
-    "ParamDict",
-    "ShapedArray",
-    "Trace",
-    "Tracer",
-    "Value",
-    "ensure_compile_time_eval",
-    "eval_context",
-    "eval_jaxpr",
-    "max_dim",
-    "min_dim",
-]
+    "AbstractValue", "Atom", "ParamDict", "ShapedArray", "Trace", "Tracer", "Value",
+    "ensure_compile_time_eval", "eval_context", "eval_jaxpr", "max_dim", "min_dim",
+]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 __getattr__ = old_names(__name__, DEPRECATED, REMOVED)
 

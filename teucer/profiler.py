@@ -30,25 +30,12 @@ from teucer._xla.platforms.profiling import (
 )
 
 __all__ = [
-    "ProfileData",
-    "ProfileEvent",
-    "ProfileLine",
-    "ProfileOptions",
-    "ProfilePlane",
-    "ProfileSession",
-    "StepTraceAnnotation",
-    "TraceAnnotation",
-    "annotate_function",
-    "device_memory_profile",
-    "export_profile_data",
-    "register_subprocess",
-    "save_device_memory_profile",
-    "start_server",
-    "start_trace",
-    "stop_server",
-    "stop_trace",
+    "ProfileData", "ProfileEvent", "ProfileLine", "ProfileOptions", "ProfilePlane",
+    "ProfileSession", "StepTraceAnnotation", "TraceAnnotation", "annotate_function",
+    "device_memory_profile", "export_profile_data", "register_subprocess",
+    "save_device_memory_profile", "start_server", "start_trace", "stop_server", "stop_trace",
     "trace",
-]
+]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 
 P = ParamSpec("P")

@@ -50,19 +50,10 @@ float0 = np.dtype([("float0", np.void, 0)])
 
 _ML_INTEGERS = ("int1", "int2", "int4", "uint1", "uint2", "uint4")
 _ML_FLOATS = (
-    "float4_e2m1fn",
-    "float6_e2m3fn",
-    "float6_e3m2fn",
-    "float8_e3m4",
-    "float8_e4m3",
-    "float8_e8m0fnu",
-    "float8_e4m3fn",
-    "float8_e4m3fnuz",
-    "float8_e4m3b11fnuz",
-    "float8_e5m2",
-    "float8_e5m2fnuz",
-    "bfloat16",
-)
+    "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", "float8_e3m4", "float8_e4m3",
+    "float8_e8m0fnu", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2",
+    "float8_e5m2fnuz", "bfloat16",
+)  # fmt: skip
 _named = {name: np.dtype(getattr(ml_dtypes, name)) for name in (*_ML_INTEGERS, *_ML_FLOATS)}
 bfloat16 = _named["bfloat16"]
 

@@ -35,23 +35,10 @@ if TYPE_CHECKING:
     from teucer._xla.pytree import PyTreeDef
 
 __all__ = [
-    "FlatCall",
-    "FlatFunction",
-    "as_indices",
-    "as_names",
-    "check_callable",
-    "check_leaves",
-    "debug_info",
-    "flatten_call",
-    "flatten_results",
-    "fun_name",
-    "fun_text",
-    "leaf_arguments",
-    "leaf_names",
-    "stage_user",
-    "static_by_name",
-    "where",
-]
+    "FlatCall", "FlatFunction", "as_indices", "as_names", "check_callable", "check_leaves",
+    "debug_info", "flatten_call", "flatten_results", "fun_name", "fun_text", "leaf_arguments",
+    "leaf_names", "stage_user", "static_by_name", "where",
+]  # fmt: skip
 
 
 class FlatCall(NamedTuple):

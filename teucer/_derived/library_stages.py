@@ -18,30 +18,11 @@ if TYPE_CHECKING:
 # Parameters whose numbers are a part of the program, though they have no default.
 _STATIC = frozenset(
     {
-        "axis",
-        "axis1",
-        "axis2",
-        "axes",
-        "bins",
-        "d",
-        "deg",
-        "destination",
-        "k",
-        "kth",
-        "length",
-        "n",
-        "num",
-        "num_classes",
-        "offset",
-        "repeats",
-        "shape",
-        "size",
-        "source",
-        "total_repeat_length",
-        "M",
-        "N",
+        "axis", "axis1", "axis2", "axes", "bins", "d", "deg", "destination", "k", "kth", "length",
+        "n", "num", "num_classes", "offset", "repeats", "shape", "size", "source",
+        "total_repeat_length", "M", "N",
     }
-)
+)  # fmt: skip
 
 
 def with_stages(function: Callable[..., object]) -> Any:

@@ -30,24 +30,11 @@ if TYPE_CHECKING:
     from teucer._core.typing import Size
 
 __all__ = [
-    "IndivisibleError",
-    "DeviceSharding",
-    "NamedSharding",
-    "Sharding",
-    "SingleDeviceSharding",
-    "as_named",
-    "check_shape",
-    "device_list",
-    "devices_of",
-    "explicit_sharding",
-    "is_of_no_mesh",
-    "lie_alike",
-    "make_device_list",
-    "make_single_device_sharding",
-    "sharded_aval",
-    "single_device_sharding",
-    "typed",
-]
+    "IndivisibleError", "DeviceSharding", "NamedSharding", "Sharding", "SingleDeviceSharding",
+    "as_named", "check_shape", "device_list", "devices_of", "explicit_sharding", "is_of_no_mesh",
+    "lie_alike", "make_device_list", "make_single_device_sharding", "sharded_aval",
+    "single_device_sharding", "typed",
+]  # fmt: skip
 
 
 class IndivisibleError(ValueError):

@@ -29,23 +29,10 @@ from teucer._dimensions.polynomials import Polynomial, order, terms_of
 from teucer._dimensions.refusals import differs, inconclusive, may_be_negative, mixed, unsatisfiable
 
 __all__ = [
-    "Dimension",
-    "Interval",
-    "Scope",
-    "as_size",
-    "bounds",
-    "ceil_div",
-    "check_not_negative",
-    "dilated",
-    "is_constant",
-    "is_known_below",
-    "is_size",
-    "is_symbolic",
-    "max_dim",
-    "min_dim",
-    "substitute",
-    "variables_of",
-]
+    "Dimension", "Interval", "Scope", "as_size", "bounds", "ceil_div", "check_not_negative",
+    "dilated", "is_constant", "is_known_below", "is_size", "is_symbolic", "max_dim", "min_dim",
+    "substitute", "variables_of",
+]  # fmt: skip
 
 
 class Scope:

@@ -17,24 +17,10 @@ from teucer._xla.mlir import stablehlo as hlo
 from teucer._xla.pytree import Registry
 
 __all__ = [
-    "Draft",
-    "attribute",
-    "broadcast_scalars",
-    "constant",
-    "context",
-    "custom_call",
-    "flat",
-    "func_dialect",
-    "hlo",
-    "int_attribute",
-    "ir",
-    "merge",
-    "registry",
-    "to_bytecode",
-    "to_text",
-    "token_type",
-    "type_of",
-]
+    "Draft", "attribute", "broadcast_scalars", "constant", "context", "custom_call", "flat",
+    "func_dialect", "hlo", "int_attribute", "ir", "merge", "registry", "to_bytecode", "to_text",
+    "token_type", "type_of",
+]  # fmt: skip
 
 # Trees of values: the tuples and lists that rules return.
 registry = Registry(

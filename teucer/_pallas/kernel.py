@@ -30,20 +30,9 @@ if TYPE_CHECKING:
     from teucer.lax._precision import PrecisionLike
 
 __all__ = [
-    "ds",
-    "dslice",
-    "in_grid",
-    "inside",
-    "load",
-    "loop",
-    "num_programs",
-    "program_id",
-    "run_scoped",
-    "store",
-    "swap",
-    "when",
-    "with_scoped",
-]
+    "ds", "dslice", "in_grid", "inside", "load", "loop", "num_programs", "program_id",
+    "run_scoped", "store", "swap", "when", "with_scoped",
+]  # fmt: skip
 
 
 class _Grid(NamedTuple):

@@ -61,34 +61,13 @@ def vars_of(module: Any) -> list[Primitive]:
 # Collectives and placements: kernels run on one device.
 _MESHES = frozenset(
     {
-        "all_gather",
-        "all_gather_invariant",
-        "all_gather_reduced",
-        "all_to_all",
-        "axis_index",
-        "pbroadcast",
-        "pmax",
-        "pmin",
-        "ppermute",
-        "psum",
-        "psum_invariant",
-        "pvary",
-        "pgather",
-        "ragged_all_to_all",
-        "reduce_scatter",
-        "reshard",
-        "sharding_constraint",
-        "unreduced_pmax",
-        "unreduced_pmin",
-        "unreduced_psum",
-        "device_put",
-        "unreduced_reduce_scatter",
-        "reduced_vary_cast",
-        "vary_unreduced_cast",
-        "psend",
-        "precv",
+        "all_gather", "all_gather_invariant", "all_gather_reduced", "all_to_all", "axis_index",
+        "pbroadcast", "pmax", "pmin", "ppermute", "psum", "psum_invariant", "pvary", "pgather",
+        "ragged_all_to_all", "reduce_scatter", "reshard", "sharding_constraint", "unreduced_pmax",
+        "unreduced_pmin", "unreduced_psum", "device_put", "unreduced_reduce_scatter",
+        "reduced_vary_cast", "vary_unreduced_cast", "psend", "precv",
     }
-)
+)  # fmt: skip
 
 
 def lower_loop(ctx: Any, kernel: Kernel, values: Sequence[Any]) -> Any:

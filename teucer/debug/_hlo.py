@@ -13,27 +13,11 @@ from teucer._derived import hlo_text
 
 _NO_ARITHMETIC = frozenset(
     {
-        "bitcast",
-        "broadcast",
-        "concatenate",
-        "constant",
-        "convert",
-        "copy",
-        "dynamic-slice",
-        "dynamic-update-slice",
-        "gather",
-        "get-tuple-element",
-        "iota",
-        "pad",
-        "parameter",
-        "reshape",
-        "reverse",
-        "select",
-        "slice",
-        "transpose",
-        "tuple",
+        "bitcast", "broadcast", "concatenate", "constant", "convert", "copy", "dynamic-slice",
+        "dynamic-update-slice", "gather", "get-tuple-element", "iota", "pad", "parameter",
+        "reshape", "reverse", "select", "slice", "transpose", "tuple",
     }
-)
+)  # fmt: skip
 
 
 class Instruction(NamedTuple):

@@ -20,18 +20,10 @@ class Made(NamedTuple):
 
 _THROUGH = frozenset(
     {
-        "broadcast_in_dim",
-        "reshape",
-        "squeeze",
-        "convert_element_type",
-        "copy",
-        "copy_p",
-        "expand_dims",
-        "transpose",
-        "stop_gradient",
-        "reduce_precision",
+        "broadcast_in_dim", "reshape", "squeeze", "convert_element_type", "copy", "copy_p",
+        "expand_dims", "transpose", "stop_gradient", "reduce_precision",
     }
-)
+)  # fmt: skip
 
 
 def _plain(x: Made) -> Made:

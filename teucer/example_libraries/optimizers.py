@@ -19,39 +19,12 @@ from teucer import tree_util
 from teucer._base.lazy import listing
 
 __all__ = [
-    "Array",
-    "InitFn",
-    "JoinPoint",
-    "Optimizer",
-    "OptimizerState",
-    "Params",
-    "ParamsFn",
-    "Schedule",
-    "State",
-    "Step",
-    "UpdateFn",
-    "Updates",
-    "adagrad",
-    "adam",
-    "adamax",
-    "clip_grads",
-    "constant",
-    "exponential_decay",
-    "inverse_time_decay",
-    "l2_norm",
-    "make_schedule",
-    "momentum",
-    "nesterov",
-    "optimizer",
-    "pack_optimizer_state",
-    "piecewise_constant",
-    "polynomial_decay",
-    "rmsprop",
-    "rmsprop_momentum",
-    "sgd",
-    "sm3",
-    "unpack_optimizer_state",
-]
+    "Array", "InitFn", "JoinPoint", "Optimizer", "OptimizerState", "Params", "ParamsFn",
+    "Schedule", "State", "Step", "UpdateFn", "Updates", "adagrad", "adam", "adamax", "clip_grads",
+    "constant", "exponential_decay", "inverse_time_decay", "l2_norm", "make_schedule", "momentum",
+    "nesterov", "optimizer", "pack_optimizer_state", "piecewise_constant", "polynomial_decay",
+    "rmsprop", "rmsprop_momentum", "sgd", "sm3", "unpack_optimizer_state",
+]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 
 Array = Any

@@ -5,10 +5,6 @@ from teucer._sharding.custom_partitioning import custom_partitioning, custom_par
 from teucer._sharding.sharding_rule import BATCHING, ArrayMapping, CompoundFactor, SdyShardingRule
 
 __all__ = [
-    "BATCHING",
-    "ArrayMapping",
-    "CompoundFactor",
-    "SdyShardingRule",
-    "custom_partitioning",
+    "BATCHING", "ArrayMapping", "CompoundFactor", "SdyShardingRule", "custom_partitioning",
     "custom_partitioning_p",
-]
+]  # fmt: skip

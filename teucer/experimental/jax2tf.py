@@ -30,15 +30,9 @@ from teucer.export import DisabledSafetyCheck
 from teucer.lax._callbacks import io_callback, pure_callback
 
 __all__ = [
-    "DisabledSafetyCheck",
-    "PolyShape",
-    "UnspecifiedOutputShapeDtype",
-    "call_tf",
-    "convert",
-    "dtype_of_val",
-    "eval_polymorphic_shape",
-    "split_to_logical_devices",
-]
+    "DisabledSafetyCheck", "PolyShape", "UnspecifiedOutputShapeDtype", "call_tf", "convert",
+    "dtype_of_val", "eval_polymorphic_shape", "split_to_logical_devices",
+]  # fmt: skip
 
 try:
     tf: Any = importlib.import_module("tensorflow")

@@ -37,16 +37,10 @@ if TYPE_CHECKING:
     from teucer._xla.pytree import PyTree, PyTreeDef
 
 __all__ = [
-    "ProcessFailureError",
-    "assert_equal",
-    "broadcast_one_to_all",
-    "global_array_to_host_local_array",
-    "host_local_array_to_global_array",
-    "live_devices",
-    "process_allgather",
-    "reached_preemption_sync_point",
-    "sync_global_devices",
-]
+    "ProcessFailureError", "assert_equal", "broadcast_one_to_all",
+    "global_array_to_host_local_array", "host_local_array_to_global_array", "live_devices",
+    "process_allgather", "reached_preemption_sync_point", "sync_global_devices",
+]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 
 

@@ -22,15 +22,9 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, HostArray, Value
 
 __all__ = [
-    "abs2",
-    "fit_4th_order_polynomial",
-    "initial_step_size",
-    "interp_fit_dopri",
-    "mean_error_ratio",
-    "odeint",
-    "optimal_step_size",
-    "runge_kutta_step",
-]
+    "abs2", "fit_4th_order_polynomial", "initial_step_size", "interp_fit_dopri",
+    "mean_error_ratio", "odeint", "optimal_step_size", "runge_kutta_step",
+]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 
 # The method of Dormand and Prince: times of stages, their weights, those of the solution, of its

@@ -24,13 +24,9 @@ if TYPE_CHECKING:
     from teucer._core.typing import AnyArray
 
 __all__ = [
-    "get_num_params_in_lstm",
-    "init_lstm_weight",
-    "lstm",
-    "lstm_ref",
-    "swap_lstm_gates",
+    "get_num_params_in_lstm", "init_lstm_weight", "lstm", "lstm_ref", "swap_lstm_gates",
     "unpack_lstm_weights",
-]
+]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 
 Weights = TypeVar("Weights", Array, HostArray)

@@ -9,9 +9,5 @@ from teucer._derived.metadata import (
 )
 
 __all__ = [
-    "fuse_limit",
-    "must_fuse_call",
-    "set_xla_metadata",
-    "xla_metadata_call",
-    "xla_metadata_call2",
-]
+    "fuse_limit", "must_fuse_call", "set_xla_metadata", "xla_metadata_call", "xla_metadata_call2",
+]  # fmt: skip

@@ -8,17 +8,9 @@ passes over XLA's programs.
 from teucer._base.lazy import lazy_module
 
 _MODULES = (
-    "backend",
-    "core",
-    "ifrt_programs",
-    "linear_util",
-    "lowering",
-    "mlir",
-    "random",
-    "sharding",
-    "source_info_util",
-    "xla",
-)
+    "backend", "core", "ifrt_programs", "linear_util", "lowering", "mlir", "random", "sharding",
+    "source_info_util", "xla",
+)  # fmt: skip
 __getattr__, __dir__, __all__ = lazy_module(
     __name__, {f"teucer.extend.{name}": f"{name}=." for name in _MODULES}
 )

@@ -47,13 +47,8 @@ if TYPE_CHECKING:
 
 
 _VMAP_METHODS = (
-    "sequential",
-    "sequential_unrolled",
-    "expand_dims",
-    "broadcast_all",
-    "legacy_vectorized",
-    None,
-)
+    "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None,
+)  # fmt: skip
 
 # Where the block being written keeps what the last ordered call in it gave.
 _ORDER_AVAL = ShapedArray((), np.dtype(bool))

@@ -39,16 +39,10 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value
 
 __all__ = [
-    "bitcast_convert_type",
-    "bitcast_convert_type_p",
-    "convert_element_type",
-    "convert_element_type_p",
-    "copy_p",
-    "reduce_precision",
-    "reduce_precision_p",
-    "stop_gradient",
+    "bitcast_convert_type", "bitcast_convert_type_p", "convert_element_type",
+    "convert_element_type_p", "copy_p", "reduce_precision", "reduce_precision_p", "stop_gradient",
     "stop_gradient_p",
-]
+]  # fmt: skip
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | DType | None) -> Array:

@@ -41,16 +41,10 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value
 
 __all__ = [
-    "dynamic_index_in_dim",
-    "dynamic_slice",
-    "dynamic_slice_in_dim",
-    "dynamic_slice_p",
-    "dynamic_update_index_in_dim",
-    "dynamic_update_slice",
-    "dynamic_update_slice_in_dim",
-    "dynamic_update_slice_p",
-    "index_take",
-]
+    "dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dynamic_slice_p",
+    "dynamic_update_index_in_dim", "dynamic_update_slice", "dynamic_update_slice_in_dim",
+    "dynamic_update_slice_p", "index_take",
+]  # fmt: skip
 
 
 def _check_starts(op: str, x: ShapedArray, starts: Sequence[Any]) -> None:

@@ -34,18 +34,9 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value
 
 __all__ = [
-    "concatenate",
-    "concatenate_p",
-    "shape_as_value",
-    "split",
-    "split_p",
-    "stack",
-    "stack_p",
-    "tile",
-    "tile_p",
-    "unstack",
-    "unstack_p",
-]
+    "concatenate", "concatenate_p", "shape_as_value", "split", "split_p", "stack", "stack_p",
+    "tile", "tile_p", "unstack", "unstack_p",
+]  # fmt: skip
 
 
 def _dims_at(axis: Any, args: Sequence[Array], dims: Dims, at: int) -> list[Any]:

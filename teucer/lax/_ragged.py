@@ -44,13 +44,9 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value
 
 __all__ = [
-    "RaggedDotDimensionNumbers",
-    "ragged_dot",
-    "ragged_dot_general",
-    "ragged_dot_general_p",
-    "scaled_dot",
-    "scaled_dot_p",
-]
+    "RaggedDotDimensionNumbers", "ragged_dot", "ragged_dot_general", "ragged_dot_general_p",
+    "scaled_dot", "scaled_dot_p",
+]  # fmt: skip
 
 
 class _RaggedFields(NamedTuple):

@@ -34,12 +34,8 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value
 
 __all__ = [
-    "RandomAlgorithm",
-    "rng_bit_generator",
-    "rng_bit_generator_p",
-    "rng_uniform",
-    "rng_uniform_p",
-]
+    "RandomAlgorithm", "rng_bit_generator", "rng_bit_generator_p", "rng_uniform", "rng_uniform_p",
+]  # fmt: skip
 
 UINT32 = np.dtype("uint32")
 

@@ -49,22 +49,10 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "reduce",
-    "reduce_and",
-    "reduce_and_p",
-    "reduce_max",
-    "reduce_max_p",
-    "reduce_min",
-    "reduce_min_p",
-    "reduce_or",
-    "reduce_or_p",
-    "reduce_p",
-    "reduce_prod",
-    "reduce_prod_p",
-    "reduce_sum",
-    "reduce_xor",
-    "reduce_xor_p",
-]
+    "reduce", "reduce_and", "reduce_and_p", "reduce_max", "reduce_max_p", "reduce_min",
+    "reduce_min_p", "reduce_or", "reduce_or_p", "reduce_p", "reduce_prod", "reduce_prod_p",
+    "reduce_sum", "reduce_xor", "reduce_xor_p",
+]  # fmt: skip
 
 ORDERED = Accepts((np.number, np.bool_))
 

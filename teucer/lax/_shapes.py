@@ -42,27 +42,10 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
 
 __all__ = [
-    "broadcast",
-    "broadcast_in_dim",
-    "broadcast_like",
-    "broadcast_shapes",
-    "broadcast_to_rank",
-    "broadcasted_iota",
-    "collapse",
-    "dtype",
-    "empty",
-    "expand_dims",
-    "full",
-    "full_like",
-    "iota",
-    "iota_p",
-    "reshape",
-    "rev",
-    "rev_p",
-    "squeeze",
-    "squeeze_p",
-    "transpose",
-]
+    "broadcast", "broadcast_in_dim", "broadcast_like", "broadcast_shapes", "broadcast_to_rank",
+    "broadcasted_iota", "collapse", "dtype", "empty", "expand_dims", "full", "full_like", "iota",
+    "iota_p", "reshape", "rev", "rev_p", "squeeze", "squeeze_p", "transpose",
+]  # fmt: skip
 
 
 def bumped(axes: Sequence[int], dim: int) -> tuple[int, ...]:

@@ -50,15 +50,9 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "approx_max_k",
-    "approx_min_k",
-    "approx_top_k_p",
-    "sort",
-    "sort_key_val",
-    "sort_p",
-    "top_k",
+    "approx_max_k", "approx_min_k", "approx_top_k_p", "sort", "sort_key_val", "sort_p", "top_k",
     "top_k_p",
-]
+]  # fmt: skip
 
 
 def take_along(x: ArrayLike, places: Any, axis: int) -> Any:

@@ -54,17 +54,10 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value
 
 __all__ = [
-    "padtype_to_pads",
-    "reduce_window",
-    "reduce_window_max_p",
-    "reduce_window_min_p",
-    "reduce_window_p",
-    "reduce_window_shape_tuple",
-    "reduce_window_sum_p",
-    "select_and_gather_add_p",
-    "select_and_scatter_add_p",
-    "select_and_scatter_p",
-]
+    "padtype_to_pads", "reduce_window", "reduce_window_max_p", "reduce_window_min_p",
+    "reduce_window_p", "reduce_window_shape_tuple", "reduce_window_sum_p",
+    "select_and_gather_add_p", "select_and_scatter_add_p", "select_and_scatter_p",
+]  # fmt: skip
 
 ORDERED = Accepts((np.number, np.bool_))
 

@@ -148,25 +148,10 @@ e, pi, euler_gamma, inf, nan, newaxis = (
     None,
 )
 _FROM_NUMPY = (
-    "character",
-    "complexfloating",
-    "dtype",
-    "flexible",
-    "floating",
-    "generic",
-    "inexact",
-    "integer",
-    "iterable",
-    "get_printoptions",
-    "number",
-    "object_",
-    "printoptions",
-    "save",
-    "savez",
-    "set_printoptions",
-    "signedinteger",
-    "unsignedinteger",
-)
+    "character", "complexfloating", "dtype", "flexible", "floating", "generic", "inexact",
+    "integer", "iterable", "get_printoptions", "number", "object_", "printoptions", "save",
+    "savez", "set_printoptions", "signedinteger", "unsignedinteger",
+)  # fmt: skip
 __all__ = [  # noqa: PLE0604  names from the tables
     *_WHERE,
     *_ALIASES,

@@ -59,25 +59,10 @@ _FUNCTIONS = {
 
 # Members that arrays and tracers each have of their own.
 _OWN = (
-    "__copy__",
-    "__deepcopy__",
-    "addressable_data",
-    "addressable_shards",
-    "committed",
-    "copy_to_host_async",
-    "device",
-    "dtype",
-    "global_shards",
-    "is_fully_addressable",
-    "is_fully_replicated",
-    "item",
-    "itemsize",
-    "nbytes",
-    "ndim",
-    "shape",
-    "sharding",
-    "size",
-)
+    "__copy__", "__deepcopy__", "addressable_data", "addressable_shards", "committed",
+    "copy_to_host_async", "device", "dtype", "global_shards", "is_fully_addressable",
+    "is_fully_replicated", "item", "itemsize", "nbytes", "ndim", "shape", "sharding", "size",
+)  # fmt: skip
 
 
 def _method(name: str, module: str) -> Any:

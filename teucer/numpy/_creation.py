@@ -36,19 +36,9 @@ if TYPE_CHECKING:
     from teucer._devices.specs import OutSharding
 
 __all__ = [
-    "arange",
-    "array",
-    "asarray",
-    "copy",
-    "empty",
-    "empty_like",
-    "full",
-    "full_like",
-    "ones",
-    "ones_like",
-    "zeros",
-    "zeros_like",
-]
+    "arange", "array", "asarray", "copy", "empty", "empty_like", "full", "full_like", "ones",
+    "ones_like", "zeros", "zeros_like",
+]  # fmt: skip
 
 _PYTHON = (bool, int, float, complex)
 

@@ -46,22 +46,9 @@ if TYPE_CHECKING:
     from teucer._core.typing import Arrays, DTypeLike
 
 __all__ = [
-    "angle",
-    "copysign",
-    "fmax",
-    "fmin",
-    "frexp",
-    "heaviside",
-    "hypot",
-    "isneginf",
-    "isposinf",
-    "ldexp",
-    "modf",
-    "nan_to_num",
-    "round",
-    "signbit",
-    "spacing",
-]
+    "angle", "copysign", "fmax", "fmin", "frexp", "heaviside", "hypot", "isneginf", "isposinf",
+    "ldexp", "modf", "nan_to_num", "round", "signbit", "spacing",
+]  # fmt: skip
 
 
 def _refuse_complex(

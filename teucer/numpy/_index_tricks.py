@@ -42,24 +42,10 @@ if TYPE_CHECKING:
     from teucer._core.typing import Size
 
 __all__ = [
-    "c_",
-    "diag_indices",
-    "diag_indices_from",
-    "diagonal",
-    "fill_diagonal",
-    "index_exp",
-    "ix_",
-    "mgrid",
-    "ogrid",
-    "r_",
-    "ravel_multi_index",
-    "s_",
-    "tril_indices",
-    "tril_indices_from",
-    "triu_indices",
-    "triu_indices_from",
-    "unravel_index",
-]
+    "c_", "diag_indices", "diag_indices_from", "diagonal", "fill_diagonal", "index_exp", "ix_",
+    "mgrid", "ogrid", "r_", "ravel_multi_index", "s_", "tril_indices", "tril_indices_from",
+    "triu_indices", "triu_indices_from", "unravel_index",
+]  # fmt: skip
 
 s_, index_exp = np.s_, np.index_exp
 

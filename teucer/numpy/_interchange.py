@@ -23,14 +23,9 @@ from teucer.numpy._creation import array, asarray, checked_dtype, place
 from teucer.numpy._promotion import as_value, check_arraylike
 
 __all__ = [
-    "__array_namespace_info__",
-    "astype",
-    "from_dlpack",
-    "frombuffer",
-    "fromfile",
-    "fromiter",
+    "__array_namespace_info__", "astype", "from_dlpack", "frombuffer", "fromfile", "fromiter",
     "fromstring",
-]
+]  # fmt: skip
 
 
 def astype(
@@ -185,20 +180,9 @@ class ArrayNamespaceInfo:
 
 
 _STANDARD = (
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-)
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32",
+    "float64", "complex64", "complex128",
+)  # fmt: skip
 _KINDS: dict[str, tuple[Any, ...]] = {
     "bool": (np.bool_,),
     "signed integer": (np.signedinteger,),

@@ -22,17 +22,9 @@ if TYPE_CHECKING:
     from teucer.lax._precision import PrecisionLike
 
 __all__ = [
-    "cross",
-    "diagonal",
-    "matmul",
-    "matrix_power",
-    "matrix_transpose",
-    "multi_dot",
-    "outer",
-    "tensordot",
-    "trace",
-    "vecdot",
-]
+    "cross", "diagonal", "matmul", "matrix_power", "matrix_transpose", "multi_dot", "outer",
+    "tensordot", "trace", "vecdot",
+]  # fmt: skip
 
 tensordot, vecdot, matmul = _linear.tensordot, _linear.vecdot, _linear.matmul
 

@@ -32,18 +32,9 @@ if TYPE_CHECKING:
     from teucer.lax._precision import PrecisionLike
 
 __all__ = [
-    "cross",
-    "dot",
-    "inner",
-    "kron",
-    "matmul",
-    "matvec",
-    "outer",
-    "tensordot",
-    "vdot",
-    "vecdot",
+    "cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot",
     "vecmat",
-]
+]  # fmt: skip
 
 
 def product(

@@ -34,17 +34,9 @@ if TYPE_CHECKING:
     from teucer._core.typing import Size
 
 __all__ = [
-    "allclose",
-    "array_equal",
-    "array_equiv",
-    "clip",
-    "iscomplex",
-    "iscomplexobj",
-    "isclose",
-    "isreal",
-    "isrealobj",
-    "isscalar",
-]
+    "allclose", "array_equal", "array_equiv", "clip", "iscomplex", "iscomplexobj", "isclose",
+    "isreal", "isrealobj", "isscalar",
+]  # fmt: skip
 
 
 def _all(x: Array) -> Any:

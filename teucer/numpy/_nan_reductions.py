@@ -29,16 +29,9 @@ from teucer.numpy._reductions import (
 from teucer.numpy._ufuncs import is_kind
 
 __all__ = [
-    "nanargmax",
-    "nanargmin",
-    "nanmax",
-    "nanmean",
-    "nanmin",
-    "nanprod",
-    "nanstd",
-    "nansum",
+    "nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
     "nanvar",
-]
+]  # fmt: skip
 
 
 def _number(x: Any) -> Any:

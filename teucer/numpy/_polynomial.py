@@ -30,17 +30,9 @@ if TYPE_CHECKING:
     from teucer._core.typing import Value
 
 __all__ = [
-    "poly",
-    "polyadd",
-    "polyder",
-    "polydiv",
-    "polyfit",
-    "polyint",
-    "polymul",
-    "polysub",
-    "polyval",
+    "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval",
     "roots",
-]
+]  # fmt: skip
 
 
 def _coefficients(name: str, *ps: Value) -> list[Any]:

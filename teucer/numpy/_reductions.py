@@ -33,20 +33,9 @@ from teucer.numpy._promotion import (
 from teucer.numpy._ufuncs import is_kind
 
 __all__ = [
-    "all",
-    "any",
-    "argmax",
-    "argmin",
-    "count_nonzero",
-    "max",
-    "mean",
-    "min",
-    "prod",
-    "ptp",
-    "std",
-    "sum",
-    "var",
-]
+    "all", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std",
+    "sum", "var",
+]  # fmt: skip
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:

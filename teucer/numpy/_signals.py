@@ -39,17 +39,9 @@ if TYPE_CHECKING:
     from teucer.lax._precision import PrecisionLike
 
 __all__ = [
-    "convolve",
-    "corrcoef",
-    "correlate",
-    "cov",
-    "diff",
-    "ediff1d",
-    "gradient",
-    "interp",
-    "trapezoid",
-    "unwrap",
-]
+    "convolve", "corrcoef", "correlate", "cov", "diff", "ediff1d", "gradient", "interp",
+    "trapezoid", "unwrap",
+]  # fmt: skip
 
 
 @at_once(static=("mode", "precision", "preferred_element_type"))

@@ -24,15 +24,9 @@ from teucer.numpy._operands import axis_of, index_dtype, operand, operands, prom
 from teucer.numpy._promotion import ANY, convert
 
 __all__ = [
-    "argpartition",
-    "argsort",
-    "digitize",
-    "lexsort",
-    "partition",
-    "searchsorted",
-    "sort",
+    "argpartition", "argsort", "digitize", "lexsort", "partition", "searchsorted", "sort",
     "sort_complex",
-]
+]  # fmt: skip
 
 
 def _checked(name: str, a: Any, axis: int | None, kind: Any, order: Any) -> tuple[Any, int]:

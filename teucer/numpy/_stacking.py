@@ -33,25 +33,10 @@ from teucer.numpy._operands import (
 from teucer.numpy._promotion import ANY, check_arraylike, convert, refuse_out
 
 __all__ = [
-    "append",
-    "array_split",
-    "block",
-    "column_stack",
-    "concat",
-    "concatenate",
-    "dsplit",
-    "dstack",
-    "hsplit",
-    "hstack",
-    "repeat",
-    "resize",
-    "split",
-    "stack",
-    "tile",
-    "trim_zeros",
-    "vsplit",
+    "append", "array_split", "block", "column_stack", "concat", "concatenate", "dsplit", "dstack",
+    "hsplit", "hstack", "repeat", "resize", "split", "stack", "tile", "trim_zeros", "vsplit",
     "vstack",
-]
+]  # fmt: skip
 
 
 def _joined(name: str, arrays: Any, dtype: Any) -> list[Any]:

@@ -31,23 +31,10 @@ if TYPE_CHECKING:
     from teucer._core.typing import Axis, DTypeLike, Value
 
 __all__ = [
-    "add",
-    "bitwise_and",
-    "bitwise_or",
-    "bitwise_xor",
-    "frompyfunc",
-    "logaddexp",
-    "logaddexp2",
-    "logical_and",
-    "logical_or",
-    "logical_xor",
-    "maximum",
-    "minimum",
-    "multiply",
-    "negative",
-    "subtract",
-    "ufunc",
-]
+    "add", "bitwise_and", "bitwise_or", "bitwise_xor", "frompyfunc", "logaddexp", "logaddexp2",
+    "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative",
+    "subtract", "ufunc",
+]  # fmt: skip
 
 
 class ufunc:

@@ -26,38 +26,11 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike
 
 __all__ = [
-    "abs",
-    "bitwise_count",
-    "bitwise_not",
-    "ceil",
-    "conj",
-    "deg2rad",
-    "divide",
-    "equal",
-    "fabs",
-    "floor",
-    "greater",
-    "greater_equal",
-    "imag",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "left_shift",
-    "less",
-    "less_equal",
-    "log10",
-    "log2",
-    "logical_not",
-    "not_equal",
-    "positive",
-    "rad2deg",
-    "real",
-    "reciprocal",
-    "right_shift",
-    "rint",
-    "sign",
-    "trunc",
-]
+    "abs", "bitwise_count", "bitwise_not", "ceil", "conj", "deg2rad", "divide", "equal", "fabs",
+    "floor", "greater", "greater_equal", "imag", "isfinite", "isinf", "isnan", "left_shift",
+    "less", "less_equal", "log10", "log2", "logical_not", "not_equal", "positive", "rad2deg",
+    "real", "reciprocal", "right_shift", "rint", "sign", "trunc",
+]  # fmt: skip
 
 Function = Callable[..., Any]
 _HOST = (bool, int, float, complex, np.generic, np.ndarray)

@@ -38,19 +38,9 @@ _WRITTEN = re.compile(
 )
 # What fusions that only move elements are called after.
 _MOVING = {
-    "fusion",
-    "wrapped",
-    "loop",
-    "input",
-    "copy",
-    "bitcast",
-    "convert",
-    "transpose",
-    "slice",
-    "dynamic-slice",
-    "reshape",
-    "clone",
-}
+    "fusion", "wrapped", "loop", "input", "copy", "bitcast", "convert", "transpose", "slice",
+    "dynamic-slice", "reshape", "clone",
+}  # fmt: skip
 _OP_NAME = r'op_name="([^"]*)"'
 # What hands on the elements of its first operand.
 _HANDS_ON = {

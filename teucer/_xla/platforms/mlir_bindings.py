@@ -10,30 +10,15 @@ from jaxlib._jax import mlir
 from jaxlib.mlir import ir, passmanager
 
 __all__ = [
-    "deserialize_portable_artifact",
-    "dialects",
-    "hlo_to_stablehlo",
-    "ir",
-    "passmanager",
-    "refine_polymorphic_shapes",
-    "serialize_portable_artifact",
-]
+    "deserialize_portable_artifact", "dialects", "hlo_to_stablehlo", "ir", "passmanager",
+    "refine_polymorphic_shapes", "serialize_portable_artifact",
+]  # fmt: skip
 
 # Those that JAX names, if jaxlib has them.
 _NAMES = (
-    "arith",
-    "builtin",
-    "chlo",
-    "func",
-    "math",
-    "memref",
-    "mpmd",
-    "scf",
-    "sdy",
-    "sparse_tensor",
-    "stablehlo",
-    "vector",
-)
+    "arith", "builtin", "chlo", "func", "math", "memref", "mpmd", "scf", "sdy", "sparse_tensor",
+    "stablehlo", "vector",
+)  # fmt: skip
 _here = {module.name for module in pkgutil.iter_modules(jaxlib.mlir.dialects.__path__)}
 dialects = {
     name: importlib.import_module(f"jaxlib.mlir.dialects.{name}")

@@ -13,11 +13,9 @@ if TYPE_CHECKING:
     from teucer._core.typing import Params
 
 __all__ = [
-    "PyTreeFuture",
-    "deserialize_pytreedef",
-    "register_pytree_node_serialization",
+    "PyTreeFuture", "deserialize_pytreedef", "register_pytree_node_serialization",
     "serialize_pytreedef",
-]
+]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 
 T = TypeVar("T")

@@ -28,17 +28,10 @@ if TYPE_CHECKING:
     from teucer._core.typing import Value
 
 __all__ = [
-    "AsyncManager",
-    "BarrierTimeoutError",
-    "GlobalAsyncCheckpointManager",
-    "GlobalAsyncCheckpointManagerBase",
-    "async_deserialize",
-    "async_serialize",
-    "get_tensorstore_spec",
-    "is_remote_storage",
-    "run_deserialization",
-    "run_serialization",
-]
+    "AsyncManager", "BarrierTimeoutError", "GlobalAsyncCheckpointManager",
+    "GlobalAsyncCheckpointManagerBase", "async_deserialize", "async_serialize",
+    "get_tensorstore_spec", "is_remote_storage", "run_deserialization", "run_serialization",
+]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 
 get_tensorstore_spec = functools.partial(_specs.get_tensorstore_spec, ocdbt=False, driver="zarr")

@@ -31,17 +31,10 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, Params, Value
 
 __all__ = [
-    "async_deserialize",
-    "async_serialize",
-    "combine_kvstores",
-    "estimate_read_memory_footprint",
-    "get_tensorstore_spec",
-    "is_tensorstore_spec_leaf",
-    "merge_nested_ts_specs",
-    "run_deserialization",
-    "run_serialization",
-    "verify_tensorstore_spec",
-]
+    "async_deserialize", "async_serialize", "combine_kvstores", "estimate_read_memory_footprint",
+    "get_tensorstore_spec", "is_tensorstore_spec_leaf", "merge_nested_ts_specs",
+    "run_deserialization", "run_serialization", "verify_tensorstore_spec",
+]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 
 _CONCURRENCY = {

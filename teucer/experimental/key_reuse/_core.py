@@ -32,19 +32,10 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
 
 __all__ = [
-    "Forward",
-    "KeyReuseSignature",
-    "Sink",
-    "Source",
-    "assert_consumed",
-    "assert_unconsumed",
-    "check_key_reuse",
-    "consume",
-    "consume_p",
-    "function_type_signature",
-    "jaxpr_type_signature",
+    "Forward", "KeyReuseSignature", "Sink", "Source", "assert_consumed", "assert_unconsumed",
+    "check_key_reuse", "consume", "consume_p", "function_type_signature", "jaxpr_type_signature",
     "key_reuse_signatures",
-]
+]  # fmt: skip
 
 
 class _Looks(Primitive):

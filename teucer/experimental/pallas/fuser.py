@@ -15,12 +15,6 @@ from teucer._pallas.fuser.fusible import Fusion, custom_fusion, fusible
 from teucer._pallas.fuser.fusing import fuse, get_fusion_values
 
 __all__ = [
-    "Fusion",
-    "custom_fusion",
-    "fuse",
-    "fusible",
-    "get_fusion_values",
-    "make_scalar_prefetch_handler",
-    "pull_block_spec",
-    "push_block_spec",
-]
+    "Fusion", "custom_fusion", "fuse", "fusible", "get_fusion_values",
+    "make_scalar_prefetch_handler", "pull_block_spec", "push_block_spec",
+]  # fmt: skip

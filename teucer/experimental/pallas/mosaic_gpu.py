@@ -16,14 +16,8 @@ from teucer._pallas.specs import BlockSpec, MemoryRef, _Space
 from teucer._pallas.specs import CompilerParams as _AnyParams
 
 __all__ = [
-    "GMEM",
-    "SMEM",
-    "BlockSpec",
-    "CompilerParams",
-    "MemorySpace",
-    "SemaphoreType",
-    "inline_mgpu",
-]
+    "GMEM", "SMEM", "BlockSpec", "CompilerParams", "MemorySpace", "SemaphoreType", "inline_mgpu",
+]  # fmt: skip
 _REASON = (
     "warp groups, TMA and tensor memory are not compiled yet.\n  Write the kernel for Triton, by "
     "pl.pallas_call and pallas.triton, which NVIDIA GPUs run."

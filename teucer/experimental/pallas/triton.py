@@ -29,24 +29,10 @@ if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike
 
 __all__ = [
-    "CUSTOM_CALL_TARGET_NAME",
-    "CompilerParams",
-    "approx_tanh",
-    "atomic_add",
-    "atomic_and",
-    "atomic_cas",
-    "atomic_max",
-    "atomic_min",
-    "atomic_or",
-    "atomic_xchg",
-    "atomic_xor",
-    "debug_barrier",
-    "dot",
-    "elementwise_inline_asm",
-    "load",
-    "max_contiguous",
-    "store",
-]
+    "CUSTOM_CALL_TARGET_NAME", "CompilerParams", "approx_tanh", "atomic_add", "atomic_and",
+    "atomic_cas", "atomic_max", "atomic_min", "atomic_or", "atomic_xchg", "atomic_xor",
+    "debug_barrier", "dot", "elementwise_inline_asm", "load", "max_contiguous", "store",
+]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 
 CUSTOM_CALL_TARGET_NAME = "__gpu$xla.gpu.triton"

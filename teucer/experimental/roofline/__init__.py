@@ -14,12 +14,6 @@ from teucer.experimental.roofline.roofline import (
 )
 
 __all__ = [
-    "RooflineResult",
-    "RooflineRuleContext",
-    "RooflineShape",
-    "register_roofline",
-    "register_standard_roofline",
-    "roofline",
-    "roofline_and_grad",
-    "rooflines",
-]
+    "RooflineResult", "RooflineRuleContext", "RooflineShape", "register_roofline",
+    "register_standard_roofline", "roofline", "roofline_and_grad", "rooflines",
+]  # fmt: skip

@@ -18,20 +18,8 @@ from teucer.experimental.source_mapper.generate_map import generate_sourcemaps
 from teucer.experimental.source_mapper.mlir import create_mlir_sourcemap
 
 __all__ = [
-    "MappingsGenerator",
-    "Pass",
-    "SourceMap",
-    "SourceMapDump",
-    "all_passes",
-    "canonicalize_filename",
-    "common",
-    "compile_with_env",
-    "create_mlir_sourcemap",
-    "filter_passes",
-    "generate_map",
-    "generate_sourcemaps",
-    "hlo",
-    "jaxpr",
-    "mlir",
+    "MappingsGenerator", "Pass", "SourceMap", "SourceMapDump", "all_passes",
+    "canonicalize_filename", "common", "compile_with_env", "create_mlir_sourcemap",
+    "filter_passes", "generate_map", "generate_sourcemaps", "hlo", "jaxpr", "mlir",
     "register_pass",
-]
+]  # fmt: skip

@@ -17,15 +17,9 @@ if TYPE_CHECKING:
     from teucer._core.typing import Params
 
 __all__ = [
-    "Pass",
-    "SourceMapDump",
-    "all_passes",
-    "canonicalize_filename",
-    "compile_with_env",
-    "filter_passes",
-    "flag_env",
-    "register_pass",
-]
+    "Pass", "SourceMapDump", "all_passes", "canonicalize_filename", "compile_with_env",
+    "filter_passes", "flag_env", "register_pass",
+]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 
 

@@ -23,14 +23,9 @@ from teucer.experimental.source_mapper.common import (
 from teucer.experimental.source_mapper.mlir import create_mlir_sourcemap
 
 __all__ = [
-    "HloPass",
-    "METADATA_REGEX",
-    "optimized_generate_dump",
-    "original_hlo_generate_dump",
-    "parse_hlo_dump",
-    "stable_hlo_generate_dump",
-    "trace_and_lower",
-]
+    "HloPass", "METADATA_REGEX", "optimized_generate_dump", "original_hlo_generate_dump",
+    "parse_hlo_dump", "stable_hlo_generate_dump", "trace_and_lower",
+]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 
 METADATA_REGEX = re.compile(r"metadata=\{[^}]*stack_frame_id=(\d+)[^}]*\}")

@@ -24,15 +24,9 @@ if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, Value
 
 __all__ = [
-    "flatten_fun_for_sparse_ad",
-    "grad",
-    "hessian",
-    "is_sparse",
-    "jacfwd",
-    "jacobian",
-    "jacrev",
+    "flatten_fun_for_sparse_ad", "grad", "hessian", "is_sparse", "jacfwd", "jacobian", "jacrev",
     "value_and_grad",
-]
+]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 
 

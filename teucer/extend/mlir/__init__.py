@@ -24,14 +24,9 @@ from teucer._xla.platforms.mlir_bindings import (
 from teucer.extend.mlir import dialects
 
 __all__ = [
-    "deserialize_portable_artifact",
-    "dialects",
-    "hlo_to_stablehlo",
-    "ir",
-    "passmanager",
-    "refine_polymorphic_shapes",
-    "serialize_portable_artifact",
-]
+    "deserialize_portable_artifact", "dialects", "hlo_to_stablehlo", "ir", "passmanager",
+    "refine_polymorphic_shapes", "serialize_portable_artifact",
+]  # fmt: skip
 
 # So that `import jax.extend.mlir.ir` finds them.
 _sys.modules |= {f"{__name__}.{name}": getattr(_bindings, name) for name in ("ir", "passmanager")}

@@ -73,16 +73,9 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "all_gather",
-    "all_gather_p",
-    "all_to_all",
-    "all_to_all_p",
-    "ppermute",
-    "ppermute_p",
-    "pshuffle",
-    "psum_scatter",
-    "pswapaxes",
-]
+    "all_gather", "all_gather_p", "all_to_all", "all_to_all_p", "ppermute", "ppermute_p",
+    "pshuffle", "psum_scatter", "pswapaxes",
+]  # fmt: skip
 
 
 def _merged(x: ArrayLike, at: int, count: int) -> Any:

@@ -49,17 +49,9 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
 
 __all__ = [
-    "axis_index",
-    "axis_index_p",
-    "axis_size",
-    "pmax",
-    "pmax_p",
-    "pmean",
-    "pmin",
-    "pmin_p",
-    "psum",
+    "axis_index", "axis_index_p", "axis_size", "pmax", "pmax_p", "pmean", "pmin", "pmin_p", "psum",
     "psum_p",
-]
+]  # fmt: skip
 
 
 def varying_over(x: Any, names: Sequence[Any]) -> Any:

@@ -43,32 +43,11 @@ if TYPE_CHECKING:
     from teucer._xla.pytree import PyTreeDef
 
 __all__ = [
-    "Body",
-    "as_index",
-    "avals_of",
-    "check_carry",
-    "check_pred",
-    "difference",
-    "filler",
-    "hoisted",
-    "is_concrete",
-    "jaxprs_use_axis",
-    "kind_text",
-    "order_in",
-    "order_out",
-    "parameter_names",
-    "refuse_io",
-    "refuse_shared",
-    "reordered",
-    "run",
-    "same_type",
-    "set_order",
-    "settle_carry",
-    "split_list",
-    "stage_anew",
-    "stage_body",
-    "without_dead",
-]
+    "Body", "as_index", "avals_of", "check_carry", "check_pred", "difference", "filler", "hoisted",
+    "is_concrete", "jaxprs_use_axis", "kind_text", "order_in", "order_out", "parameter_names",
+    "refuse_io", "refuse_shared", "reordered", "run", "same_type", "set_order", "settle_carry",
+    "split_list", "stage_anew", "stage_body", "without_dead",
+]  # fmt: skip
 
 
 class Body(NamedTuple):

@@ -37,16 +37,9 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value
 
 __all__ = [
-    "associative_scan",
-    "dce_sink",
-    "dce_sink_p",
-    "map",
-    "optimization_barrier",
-    "optimization_barrier_p",
-    "platform_dependent",
-    "platform_index_p",
-    "stage",
-]
+    "associative_scan", "dce_sink", "dce_sink_p", "map", "optimization_barrier",
+    "optimization_barrier_p", "platform_dependent", "platform_index_p", "stage",
+]  # fmt: skip
 
 
 # --- map ------------------------------------------------------------------------------------------

@@ -10,14 +10,10 @@ from teucer._hlo.contractions import inverse_permutation, taken
 from teucer.lax._windows import padtype_to_pads
 
 __all__ = [
-    "ConvDimensionNumbers",
-    "ConvGeneralDilatedDimensionNumbers",
-    "conv_dimension_numbers",
-    "conv_general_permutations",
-    "conv_general_shape_tuple",
-    "conv_shape_tuple",
+    "ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "conv_dimension_numbers",
+    "conv_general_permutations", "conv_general_shape_tuple", "conv_shape_tuple",
     "conv_transpose_shape_tuple",
-]
+]  # fmt: skip
 
 
 class ConvDimensionNumbers(NamedTuple):

@@ -18,13 +18,8 @@ if TYPE_CHECKING:
 
 
 VMAP_METHODS = (
-    "sequential",
-    "sequential_unrolled",
-    "expand_dims",
-    "broadcast_all",
-    "legacy_vectorized",
-    None,
-)
+    "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None,
+)  # fmt: skip
 
 
 @final

@@ -58,22 +58,10 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "gather",
-    "gather_p",
-    "scatter",
-    "scatter_add",
-    "scatter_add_p",
-    "scatter_apply",
-    "scatter_max",
-    "scatter_max_p",
-    "scatter_min",
-    "scatter_min_p",
-    "scatter_mul",
-    "scatter_mul_p",
-    "scatter_p",
-    "scatter_sub",
-    "scatter_sub_p",
-]
+    "gather", "gather_p", "scatter", "scatter_add", "scatter_add_p", "scatter_apply",
+    "scatter_max", "scatter_max_p", "scatter_min", "scatter_min_p", "scatter_mul", "scatter_mul_p",
+    "scatter_p", "scatter_sub", "scatter_sub_p",
+]  # fmt: skip
 
 _FILL, _CLIP = GatherScatterMode.FILL_OR_DROP, GatherScatterMode.CLIP
 

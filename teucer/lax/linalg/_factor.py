@@ -50,14 +50,9 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value
 
 __all__ = [
-    "cholesky",
-    "cholesky_p",
-    "lu",
-    "lu_p",
-    "lu_pivots_to_permutation",
-    "lu_pivots_to_permutation_p",
-    "symmetrized",
-]
+    "cholesky", "cholesky_p", "lu", "lu_p", "lu_pivots_to_permutation",
+    "lu_pivots_to_permutation_p", "symmetrized",
+]  # fmt: skip
 
 
 @final

@@ -30,27 +30,10 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value
 
 __all__ = [
-    "MatrixPrimitive",
-    "batch_leading",
-    "boolean",
-    "built_in",
-    "check_inexact",
-    "check_rank",
-    "check_same_batch",
-    "check_same_dtype",
-    "cubes",
-    "flag",
-    "has_gpu_kernel",
-    "identity",
-    "info_of",
-    "lacks",
-    "lapack",
-    "magma",
-    "nan_unless_ok",
-    "on_gpu",
-    "real_dtype",
-    "zeros",
-]
+    "MatrixPrimitive", "batch_leading", "boolean", "built_in", "check_inexact", "check_rank",
+    "check_same_batch", "check_same_dtype", "cubes", "flag", "has_gpu_kernel", "identity",
+    "info_of", "lacks", "lapack", "magma", "nan_unless_ok", "on_gpu", "real_dtype", "zeros",
+]  # fmt: skip
 
 _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 # Routines that have another name for complex matrices.

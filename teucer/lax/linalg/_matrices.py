@@ -29,21 +29,9 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, DTypeLike
 
 __all__ = [
-    "adjoint",
-    "as_float",
-    "columns",
-    "conjugate",
-    "diagonal",
-    "eye",
-    "hermitian",
-    "like",
-    "matmul",
-    "matrix_transpose",
-    "permutation_matrix",
-    "rows",
-    "tril",
-    "triu",
-]
+    "adjoint", "as_float", "columns", "conjugate", "diagonal", "eye", "hermitian", "like",
+    "matmul", "matrix_transpose", "permutation_matrix", "rows", "tril", "triu",
+]  # fmt: skip
 
 
 def as_float(x: ArrayLike) -> Any:

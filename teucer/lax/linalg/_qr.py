@@ -48,15 +48,9 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value
 
 __all__ = [
-    "geqp3_p",
-    "geqrf_p",
-    "householder_product",
-    "householder_product_p",
-    "ormqr",
-    "ormqr_p",
-    "qr",
+    "geqp3_p", "geqrf_p", "householder_product", "householder_product_p", "ormqr", "ormqr_p", "qr",
     "qr_p",
-]
+]  # fmt: skip
 
 
 def _matrix_avals(name: str, x: Any) -> Any:

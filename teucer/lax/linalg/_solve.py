@@ -61,13 +61,9 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "shifted",
-    "solve_left",
-    "triangular_solve",
-    "triangular_solve_p",
-    "tridiagonal_solve",
+    "shifted", "solve_left", "triangular_solve", "triangular_solve_p", "tridiagonal_solve",
     "tridiagonal_solve_p",
-]
+]  # fmt: skip
 
 
 @final

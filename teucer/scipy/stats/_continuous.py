@@ -188,14 +188,7 @@ BETA = Continuous(
     cdf=lambda z, a, b: special.betainc(a, b, z),
     sf=lambda z, a, b: complement(z, special.betainc(b, a, 1 - z), special.betainc(a, b, z)),
     example=(0.4, 2.0, 3.0),
-    shown={
-        "cdf": 0.525,
-        "logcdf": -0.645,
-        "logpdf": 0.547,
-        "logsf": -0.744,
-        "pdf": 1.728,
-        "sf": 0.475,
-    },
+    shown=dict(cdf=0.525, logcdf=-0.645, logpdf=0.547, logsf=-0.744, pdf=1.728, sf=0.475),
 )
 
 CAUCHY = Continuous(
@@ -209,16 +202,16 @@ CAUCHY = Continuous(
     sf=lambda z: jnp.arctan2(1.0, z) / math.pi,
     ppf=_tangent,
     isf=lambda q: -_tangent(q),
-    shown={
-        "cdf": 0.648,
-        "isf": 1.0,
-        "logcdf": -0.435,
-        "logpdf": -1.368,
-        "logsf": -1.043,
-        "pdf": 0.255,
-        "ppf": -1.0,
-        "sf": 0.352,
-    },
+    shown=dict(
+        cdf=0.648,
+        isf=1.0,
+        logcdf=-0.435,
+        logpdf=-1.368,
+        logsf=-1.043,
+        pdf=0.255,
+        ppf=-1.0,
+        sf=0.352,
+    ),
 )
 
 CHI2 = Continuous(
@@ -229,14 +222,7 @@ CHI2 = Continuous(
     cdf=lambda z, df: _chi2_share(z, df, special.gammainc, jnp.exp),
     sf=lambda z, df: _chi2_share(z, df, special.gammaincc, lambda x: -jnp.expm1(x)),
     example=(0.5, 2.0),
-    shown={
-        "cdf": 0.221,
-        "logcdf": -1.509,
-        "logpdf": -0.943,
-        "logsf": -0.25,
-        "pdf": 0.389,
-        "sf": 0.779,
-    },
+    shown=dict(cdf=0.221, logcdf=-1.509, logpdf=-0.943, logsf=-0.25, pdf=0.389, sf=0.779),
 )
 
 EXPON = Continuous(
@@ -249,16 +235,9 @@ EXPON = Continuous(
     logsf=lambda z: -z,
     ppf=lambda q: -jnp.log1p(-q),
     isf=lambda q: -jnp.log(q),
-    shown={
-        "cdf": 0.393,
-        "isf": 1.386,
-        "logcdf": -0.933,
-        "logpdf": -0.5,
-        "logsf": -0.5,
-        "pdf": 0.607,
-        "ppf": 0.288,
-        "sf": 0.607,
-    },
+    shown=dict(
+        cdf=0.393, isf=1.386, logcdf=-0.933, logpdf=-0.5, logsf=-0.5, pdf=0.607, ppf=0.288, sf=0.607
+    ),
 )
 
 GAMMA = Continuous(
@@ -269,14 +248,7 @@ GAMMA = Continuous(
     cdf=lambda z, a: special.gammainc(a, z),
     sf=lambda z, a: special.gammaincc(a, z),
     example=(0.5, 2.0),
-    shown={
-        "cdf": 0.09,
-        "logcdf": -2.406,
-        "logpdf": -1.193,
-        "logsf": -0.095,
-        "pdf": 0.303,
-        "sf": 0.91,
-    },
+    shown=dict(cdf=0.09, logcdf=-2.406, logpdf=-1.193, logsf=-0.095, pdf=0.303, sf=0.91),
 )
 
 GENNORM = Continuous(
@@ -286,14 +258,7 @@ GENNORM = Continuous(
     cdf=lambda z, beta: _below(z, _gennorm_tail(z, beta)),
     sf=lambda z, beta: _below(-z, _gennorm_tail(z, beta)),
     example=(0.5, 2.0),
-    shown={
-        "cdf": 0.76,
-        "logcdf": -0.274,
-        "logpdf": -0.822,
-        "logsf": -1.428,
-        "pdf": 0.439,
-        "sf": 0.24,
-    },
+    shown=dict(cdf=0.76, logcdf=-0.274, logpdf=-0.822, logsf=-1.428, pdf=0.439, sf=0.24),
 )
 
 GUMBEL_L = Continuous(
@@ -306,16 +271,16 @@ GUMBEL_L = Continuous(
     ppf=lambda p: jnp.log(-jnp.log1p(-p)),
     isf=lambda p: jnp.log(-jnp.log(p)),
     quantile="p",
-    shown={
-        "cdf": 0.808,
-        "isf": 0.327,
-        "logcdf": -0.214,
-        "logpdf": -1.149,
-        "logsf": -1.649,
-        "pdf": 0.317,
-        "ppf": -1.246,
-        "sf": 0.192,
-    },
+    shown=dict(
+        cdf=0.808,
+        isf=0.327,
+        logcdf=-0.214,
+        logpdf=-1.149,
+        logsf=-1.649,
+        pdf=0.317,
+        ppf=-1.246,
+        sf=0.192,
+    ),
 )
 
 GUMBEL_R = Continuous(
@@ -328,16 +293,16 @@ GUMBEL_R = Continuous(
     ppf=lambda p: -jnp.log(-jnp.log(p)),
     isf=lambda p: -jnp.log(-jnp.log1p(-p)),
     quantile="p",
-    shown={
-        "cdf": 0.545,
-        "isf": 1.246,
-        "logcdf": -0.607,
-        "logpdf": -1.107,
-        "logsf": -0.788,
-        "pdf": 0.331,
-        "ppf": -0.327,
-        "sf": 0.455,
-    },
+    shown=dict(
+        cdf=0.545,
+        isf=1.246,
+        logcdf=-0.607,
+        logpdf=-1.107,
+        logsf=-0.788,
+        pdf=0.331,
+        ppf=-0.327,
+        sf=0.455,
+    ),
 )
 
 LAPLACE = Continuous(
@@ -350,16 +315,16 @@ LAPLACE = Continuous(
     logsf=lambda z: _laplace_log_cdf(-z),
     ppf=_laplace_quantile,
     isf=lambda q: -_laplace_quantile(q),
-    shown={
-        "cdf": 0.697,
-        "isf": 0.693,
-        "logcdf": -0.361,
-        "logpdf": -1.193,
-        "logsf": -1.193,
-        "pdf": 0.303,
-        "ppf": -0.693,
-        "sf": 0.303,
-    },
+    shown=dict(
+        cdf=0.697,
+        isf=0.693,
+        logcdf=-0.361,
+        logpdf=-1.193,
+        logsf=-1.193,
+        pdf=0.303,
+        ppf=-0.693,
+        sf=0.303,
+    ),
 )
 
 LOGISTIC = Continuous(
@@ -373,16 +338,16 @@ LOGISTIC = Continuous(
     ppf=special.logit,
     isf=lambda q: -special.logit(q),
     quantile="x",
-    shown={
-        "cdf": 0.622,
-        "isf": 1.099,
-        "logcdf": -0.474,
-        "logpdf": -1.448,
-        "logsf": -0.974,
-        "pdf": 0.235,
-        "ppf": -1.099,
-        "sf": 0.378,
-    },
+    shown=dict(
+        cdf=0.622,
+        isf=1.099,
+        logcdf=-0.474,
+        logpdf=-1.448,
+        logsf=-0.974,
+        pdf=0.235,
+        ppf=-1.099,
+        sf=0.378,
+    ),
 )
 
 NORM = Continuous(
@@ -396,16 +361,16 @@ NORM = Continuous(
     logsf=lambda z: special.log_ndtr(-z),
     ppf=special.ndtri,
     isf=lambda q: -special.ndtri(q),
-    shown={
-        "cdf": 0.691,
-        "isf": 0.674,
-        "logcdf": -0.369,
-        "logpdf": -1.044,
-        "logsf": -1.176,
-        "pdf": 0.352,
-        "ppf": -0.674,
-        "sf": 0.309,
-    },
+    shown=dict(
+        cdf=0.691,
+        isf=0.674,
+        logcdf=-0.369,
+        logpdf=-1.044,
+        logsf=-1.176,
+        pdf=0.352,
+        ppf=-0.674,
+        sf=0.309,
+    ),
 )
 
 PARETO = Continuous(
@@ -421,16 +386,16 @@ PARETO = Continuous(
     ppf=lambda q, b: jnp.exp(-jnp.log1p(-q) / b),
     isf=lambda q, b: jnp.exp(-jnp.log(q) / b),
     example=(1.5, 2.0),
-    shown={
-        "cdf": 0.556,
-        "isf": 2.0,
-        "logcdf": -0.588,
-        "logpdf": -0.523,
-        "logsf": -0.811,
-        "pdf": 0.593,
-        "ppf": 1.155,
-        "sf": 0.444,
-    },
+    shown=dict(
+        cdf=0.556,
+        isf=2.0,
+        logcdf=-0.588,
+        logpdf=-0.523,
+        logsf=-0.811,
+        pdf=0.593,
+        ppf=1.155,
+        sf=0.444,
+    ),
 )
 
 T = Continuous(
@@ -441,14 +406,7 @@ T = Continuous(
     cdf=lambda z, df: _below(z, _t_tail(z, df)),
     sf=lambda z, df: _below(-z, _t_tail(z, df)),
     example=(0.5, 2.0),
-    shown={
-        "cdf": 0.667,
-        "logcdf": -0.405,
-        "logpdf": -1.216,
-        "logsf": -1.099,
-        "pdf": 0.296,
-        "sf": 0.333,
-    },
+    shown=dict(cdf=0.667, logcdf=-0.405, logpdf=-1.216, logsf=-1.099, pdf=0.296, sf=0.333),
 )
 
 TRUNCNORM = Continuous(
@@ -464,14 +422,7 @@ TRUNCNORM = Continuous(
     logsf=lambda z, a, b: _truncated.log_cdf(-z, -b, -a),
     sf=lambda z, a, b: jnp.exp(_truncated.log_cdf(-z, -b, -a)),
     example=(0.5, 0.0, 2.0),
-    shown={
-        "cdf": 0.401,
-        "logcdf": -0.913,
-        "logpdf": -0.304,
-        "logsf": -0.513,
-        "pdf": 0.738,
-        "sf": 0.599,
-    },
+    shown=dict(cdf=0.401, logcdf=-0.913, logpdf=-0.304, logsf=-0.513, pdf=0.738, sf=0.599),
 )
 
 UNIFORM = Continuous(
@@ -483,16 +434,9 @@ UNIFORM = Continuous(
     sf=lambda z: 1 - z,
     ppf=lambda q: q,
     isf=lambda q: 1 - q,
-    shown={
-        "cdf": 0.5,
-        "isf": 0.75,
-        "logcdf": -0.693,
-        "logpdf": 0.0,
-        "logsf": -0.693,
-        "pdf": 1.0,
-        "ppf": 0.25,
-        "sf": 0.5,
-    },
+    shown=dict(
+        cdf=0.5, isf=0.75, logcdf=-0.693, logpdf=0.0, logsf=-0.693, pdf=1.0, ppf=0.25, sf=0.5
+    ),
 )
 
 VONMISES = Continuous(

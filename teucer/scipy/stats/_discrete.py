@@ -73,14 +73,7 @@ BINOM = Discrete(
         p, special.betainc(n - k, k + 1, 1 - p), special.betainc(k + 1, n - k, p)
     ),
     sf=lambda k, n, p: special.betainc(k + 1, n - k, p),
-    shown={
-        "cdf": 0.784,
-        "logcdf": -0.243,
-        "logpmf": -0.819,
-        "logsf": -1.532,
-        "pmf": 0.441,
-        "sf": 0.216,
-    },
+    shown=dict(cdf=0.784, logcdf=-0.243, logpmf=-0.819, logsf=-1.532, pmf=0.441, sf=0.216),
 )
 
 GEOM = Discrete(
@@ -93,14 +86,7 @@ GEOM = Discrete(
     cdf=lambda k, p: -jnp.expm1(special.xlog1py(k, -p)),
     sf=lambda k, p: jnp.exp(special.xlog1py(k, -p)),
     logsf=lambda k, p: special.xlog1py(k, -p),
-    shown={
-        "cdf": 0.25,
-        "logcdf": -1.386,
-        "logpmf": -1.386,
-        "logsf": -0.288,
-        "pmf": 0.25,
-        "sf": 0.75,
-    },
+    shown=dict(cdf=0.25, logcdf=-1.386, logpmf=-1.386, logsf=-0.288, pmf=0.25, sf=0.75),
 )
 
 NBINOM = Discrete(
@@ -113,14 +99,7 @@ NBINOM = Discrete(
     sf=lambda k, n, p: complement(
         p, special.betainc(k + 1, n, 1 - p), special.betainc(n, k + 1, p)
     ),
-    shown={
-        "cdf": 0.084,
-        "logcdf": -2.481,
-        "logpmf": -2.87,
-        "logsf": -0.087,
-        "pmf": 0.057,
-        "sf": 0.916,
-    },
+    shown=dict(cdf=0.084, logcdf=-2.481, logpmf=-2.87, logsf=-0.087, pmf=0.057, sf=0.916),
 )
 
 POISSON = Discrete(
@@ -131,13 +110,7 @@ POISSON = Discrete(
     logpmf=log_poisson,
     cdf=lambda k, mu: special.gammaincc(k + 1, mu),
     sf=lambda k, mu: special.gammainc(k + 1, mu),
-    shown={
-        "cdf": 0.406,
-        "entropy": 1.305,
-        "logcdf": -0.901,
-        "logpmf": -1.307,
-        "logsf": -0.521,
-        "pmf": 0.271,
-        "sf": 0.594,
-    },
+    shown=dict(
+        cdf=0.406, entropy=1.305, logcdf=-0.901, logpmf=-1.307, logsf=-0.521, pmf=0.271, sf=0.594
+    ),
 )

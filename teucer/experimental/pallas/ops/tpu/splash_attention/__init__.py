@@ -28,23 +28,11 @@ from teucer.experimental.pallas.ops.tpu.splash_attention.splash_attention_mask i
 )
 
 __all__ = [
-    "BlockSizes",
-    "CausalMask",
-    "FullMask",
-    "LocalMask",
-    "Mask",
-    "MultiHeadMask",
-    "NumpyMask",
-    "QKVLayout",
-    "SegmentIds",
-    "make_causal_mask",
-    "make_local_attention_mask",
-    "make_random_mask",
-    "make_splash_mha",
-    "make_splash_mha_single_device",
-    "make_splash_mqa",
+    "BlockSizes", "CausalMask", "FullMask", "LocalMask", "Mask", "MultiHeadMask", "NumpyMask",
+    "QKVLayout", "SegmentIds", "make_causal_mask", "make_local_attention_mask", "make_random_mask",
+    "make_splash_mha", "make_splash_mha_single_device", "make_splash_mqa",
     "make_splash_mqa_single_device",
-]
+]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 
 unbuilt_modules(

@@ -22,17 +22,10 @@ from teucer.experimental.pallas.ops.tpu.splash_attention.splash_attention_mask i
 from teucer.sharding import NamedSharding, PartitionSpec
 
 __all__ = [
-    "DEFAULT_MASK_VALUE",
-    "BlockSizes",
-    "QKVLayout",
-    "SegmentIds",
-    "SplashAttentionKernel",
-    "make_attention_reference",
-    "make_splash_mha",
-    "make_splash_mha_single_device",
-    "make_splash_mqa",
-    "make_splash_mqa_single_device",
-]
+    "DEFAULT_MASK_VALUE", "BlockSizes", "QKVLayout", "SegmentIds", "SplashAttentionKernel",
+    "make_attention_reference", "make_splash_mha", "make_splash_mha_single_device",
+    "make_splash_mqa", "make_splash_mqa_single_device",
+]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 
 # A function of the places of queries and keys; AXLearn names it.

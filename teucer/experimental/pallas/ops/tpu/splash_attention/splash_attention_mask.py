@@ -12,20 +12,10 @@ from teucer import numpy as jnp
 from teucer._base.lazy import listing
 
 __all__ = [
-    "CausalMask",
-    "ChunkedCausalMask",
-    "FullMask",
-    "LocalMask",
-    "LogicalAnd",
-    "LogicalOr",
-    "Mask",
-    "MultiHeadMask",
-    "NumpyMask",
-    "make_causal_mask",
-    "make_chunk_attention_mask",
-    "make_local_attention_mask",
-    "make_random_mask",
-]
+    "CausalMask", "ChunkedCausalMask", "FullMask", "LocalMask", "LogicalAnd", "LogicalOr", "Mask",
+    "MultiHeadMask", "NumpyMask", "make_causal_mask", "make_chunk_attention_mask",
+    "make_local_attention_mask", "make_random_mask",
+]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 
 # Arrays, of NumPy or traced.
