@@ -18,6 +18,7 @@ import teucer.numpy as jnp
 from teucer import lax, random
 from teucer._base import tracebacks
 from teucer._base.source import is_internal
+from teucer.experimental import io_callback
 
 X, M, I = jnp.arange(3.0), jnp.ones((2, 3)), jnp.arange(3)
 KEY = random.key(0)
@@ -280,9 +281,15 @@ MISTAKES = {
     "grad without has_aux": (lambda: jax.grad(lambda x: (x, 1))(1.0), "TypeError"),
     "grad no argument": (lambda: jax.grad(lambda x: x)(), "TypeError"),
     "grad of a call": (lambda: jax.grad(jnp.sin(1.0)), "TypeError"),
-    "grad of a while": (
-        lambda: jax.grad(lambda x: lax.while_loop(lambda c: c < 3, lambda c: c * 2, x))(1.0),
-        "ValueError",
+    "grad of a while with effects": (
+        lambda: jax.grad(
+            lambda x: lax.while_loop(
+                lambda c: c[0] < 3,
+                lambda c: (io_callback(lambda i: i + 1, c[0], c[0]), c[1] * 2),
+                (jnp.int32(0), x),
+            )[1]
+        )(1.0),
+        "NotImplementedError",
     ),
     "grad of a callback": (
         lambda: jax.grad(lambda x: jax.pure_callback(np.sin, x, x))(1.0),

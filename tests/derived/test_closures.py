@@ -122,7 +122,6 @@ AROUND: dict[str, Callable[[Callable[[Any, Any], Any]], Any]] = {
     ),
     "linearize": lambda f: jax.linearize(lambda c: f(X, c), C)[1](C),
 }
-FORWARD_ONLY = {"while_loop"}
 IN_C = (
     "grad in c",
     "jitted grad in both",
@@ -132,15 +131,12 @@ IN_C = (
     "grad of vmap",
     "linearize",
 )
-REVERSE = ("grad in x", "grad in c", "jitted grad in both", "vmap of grad", "grad of vmap")
 
 
 @pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize("name", MAKERS)
 def test_closed_over_is_passed(name: str, around: str) -> None:
     make = MAKERS[name]
-    if name in FORWARD_ONLY and around in REVERSE:
-        pytest.skip("reverse mode does not differentiate a while_loop")
     if name == "custom_vmap" and "vmap" in around and around != "vmap of x":
         pytest.skip(
             "the rule says itself what is batched, and does not speak of what it closes over"

@@ -23,7 +23,7 @@ def x64():
 
 
 def newton(f, x):
-    """Newton's method by a while loop, through which reverse mode does not go."""
+    """Newton's method by a while loop, which the derivatives of the root do not see."""
 
     def body(s):
         i, x = s

@@ -21,6 +21,7 @@ from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import PASSES, Pass, optimize, share
 from teucer._programs.lower import lower
 from teucer._programs.prepare import prepared
+from teucer.lax._control.reversal.primitive import parts
 
 CALLS = {
     "jit": "jaxpr",
@@ -58,6 +59,8 @@ def _call(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> Se
         return _while(operands, **params)
     if name == "scan":
         return _scan(operands, **params)
+    if name == "reversed_while":
+        return _reversed_while(operands, **params)
     return EVAL.process(primitive, tuple(operands), params)
 
 
@@ -101,6 +104,19 @@ def _scan(
             for j, a in enumerate(avals)
         ),
     ]
+
+
+def _reversed_while(
+    operands: Sequence[Any], forward: ClosedJaxpr, back: ClosedJaxpr, **params: Any
+) -> Sequence[Any]:
+    given = parts(operands, forward, back)
+    states = [given.state]
+    for _ in range(int(given.steps) - 1):
+        states.append(_closed(forward, [*given.forward_consts, *states[-1]]))
+    cts = given.cts
+    for state in states[::-1] if given.steps > 0 else ():
+        cts = _closed(back, [*given.back_consts, *state, *cts])
+    return cts
 
 
 def compiled_text(f: Any, *args: Any, **options: Any) -> str:

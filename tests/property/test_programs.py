@@ -224,7 +224,7 @@ def in_fori(f: Function) -> Function:
 
 
 def in_while(f: Function) -> Function:
-    """One step of a loop of unknown length, which has no reverse mode."""
+    """One step of a loop of unknown length."""
 
     def g(x: Any, *xs: Any) -> Any:
         return lax.while_loop(
@@ -328,9 +328,7 @@ def check_wrapped(program: Any, nesting: Sequence[str], seed: int, *, compiled: 
         return run(program, xs, traced=True)
 
     xs, ts, (ct, _) = operands(seed), operands(seed + 1), operands(seed + 2)
-    modes = {"forward": "custom_vjp" not in nesting, "reverse": "while" not in nesting}
-    if "custom_vjp" in nesting and "while" in nesting:
-        modes = {"forward": False, "reverse": False}
+    modes = {"forward": "custom_vjp" not in nesting, "reverse": True}
     with config.enable_x64(True):
         g = wrapped(f, nesting)
         found = (
@@ -358,13 +356,12 @@ def test_mapped_program_is_the_loop(
 ) -> None:
     """vmap of a wrapped program, and of its gradient, gives the results of the loop."""
     nesting = [*inner, wrapper]
-    has_gradient = "while" not in nesting
 
     def f(*xs: Any) -> Any:
         return run(program, xs, traced=True)
 
     def gradient(h: Function) -> Function:
-        return lambda *xs: vjp(h, *xs)[1](np.ones(N)) if has_gradient else ()
+        return lambda *xs: vjp(h, *xs)[1](np.ones(N))
 
     batches = operands(seed, 2)
     xs = [x[0] if a is None else np.moveaxis(x, 0, a) for x, a in zip(batches, axes, strict=True)]
@@ -398,7 +395,7 @@ def test_passes_change_no_bit(
     nesting = [*inner, wrapper, *outer]
     modes = {
         "forward": "custom_vjp" not in nesting,
-        "reverse": "while" not in nesting and "custom_vjp" not in nesting,
+        "reverse": "custom_vjp" not in nesting,
     }
     xs, ts, (ct, _) = operands(seed), operands(seed + 1), operands(seed + 2)
     with config.enable_x64(True):

@@ -159,19 +159,9 @@ def check_values(seed):
         np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5, err_msg=str(block))
 
 
-def without_while(block):
-    return [
-        (
-            kind if kind != "while" else "jit",
-            *(without_while(r) if isinstance(r, list) else r for r in rest),
-        )
-        for kind, *rest in block
-    ]
-
-
 def check_transforms(seed):
     rng = random.Random(seed)
-    block, arrays = without_while(random_block(rng, 2)), inputs(rng)
+    block, arrays = random_block(rng, 2), inputs(rng)
 
     def total(outs):
         return sum(jnp.sum(jnp.sin(y)) for y in outs)
