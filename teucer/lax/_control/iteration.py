@@ -359,7 +359,7 @@ def fori_loop(
     """val = body_fun(i, val) for i = lower, lower + 1, ..., upper - 1.
 
     Where lower and upper are known when the program is traced this is a `scan` from int(lower) to
-    int(upper), and reverse mode differentiates it; otherwise it is a `while_loop`. For
+    int(upper), of which reverse mode keeps each step; otherwise it is a `while_loop`. For
     upper <= lower the value is init_val.
     unroll: how many steps make one iteration of the compiled loop; only where the bounds are known.
     There body_fun gets i as a weakly typed integer, and elsewhere in the dtype of `lower`. Raises
