@@ -346,3 +346,9 @@ def extreme_of_windows(
         base_dilation=base_dilation,
         window_dilation=window_dilation,
     )[0]
+
+
+def paired(ctx: Context, token: Value, number: Value) -> tuple[Value, ...]:
+    """A token and a number, each of which waits for the other."""
+    both = (token, number)
+    return ctx.op("stablehlo.optimization_barrier", both, [v.aval for v in both])

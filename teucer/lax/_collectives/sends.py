@@ -14,12 +14,12 @@ from teucer._core import dialects
 from teucer._core.axes import manual_axes
 from teucer._core.types import ShapedArray
 from teucer._dialects.high.tokens import LOW, TOKEN, Token, TokenType
+from teucer._hlo.rare_hlo import paired
 from teucer._trees import pytrees
 from teucer.lax._collectives import lowering
 from teucer.lax._collectives.movement import check_pairs
 from teucer.lax._collectives.reductions import checked, varying_over
 from teucer.lax._collectives.varying import Collective, names_of
-from teucer.lax._foreign.calls import paired
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, AxisName, Params, Value

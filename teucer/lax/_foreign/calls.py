@@ -15,6 +15,7 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._devices.partition import Labels
 from teucer._dialects.high.lowering import taken_apart
+from teucer._hlo.rare_hlo import paired
 from teucer._lower.value import Value
 from teucer._optimize.effects import Effect
 from teucer.lax._foreign.lowering import TYPED, custom_call
@@ -212,12 +213,6 @@ class _CallWithLowTokens(Primitive):
         )
 
     on_keys = dialects.on_keys.rule(lower)
-
-
-def paired(ctx: Context, token: Value, number: Value) -> tuple[Value, ...]:
-    """A token and a number, each of which waits for the other."""
-    both = (token, number)
-    return ctx.op("stablehlo.optimization_barrier", both, [v.aval for v in both])
 
 
 _call_with_tokens_p = _CallWithTokens()
