@@ -42,6 +42,7 @@ NAMED = {
     "sum(dtype)": (lambda: jnp.zeros(3).sum(dtype="float64"), "float64"),
     "astype": (lambda: jnp.zeros(3).astype("float64"), "float64"),
     "astype(float)": (lambda: jnp.zeros(3).astype(float), "float32"),
+    "mulhi": (lambda: lax.mulhi(jnp.ones(3, "uint64"), jnp.ones(3, "uint64")), "uint64"),
     "iota": (lambda: lax.iota("int64", 3), "int64"),
     "arange": (lambda: jnp.arange(3, dtype="int64"), "int64"),
     "linspace": (lambda: jnp.linspace(0, 1, 3, dtype="float64"), "float64"),

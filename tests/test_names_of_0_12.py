@@ -1,5 +1,6 @@
 """Names and parameters that JAX 0.12 added: given, or refused with a reason."""
 
+import enum
 import importlib
 import pickle
 
@@ -125,3 +126,31 @@ def test_computable_masks():
     )
     np.testing.assert_allclose(attend(q, key, v), other(q, key, v), rtol=1e-6)
     assert k.MaskFunctionType
+
+
+def test_precisions_by_their_words():
+    """As JAX 0.12.0.1; MaxText gives members of an enumeration of words."""
+
+    class Word(enum.StrEnum):
+        FAST = "fastest"
+
+    for word, expected in [
+        ("float32", lax.Precision.HIGHEST),
+        ("tensorfloat32", lax.Precision.HIGH),
+        (Word.FAST, lax.Precision.DEFAULT),
+        (None, lax.Precision.DEFAULT),
+        (2, lax.Precision.HIGHEST),
+    ]:
+        assert lax.Precision(word) is expected
+    for wrong in ("HIGHEST", 3, ()):
+        with pytest.raises(ValueError, match="is not a valid Precision"):
+            lax.Precision(wrong)
+
+
+@pytest.mark.parametrize("axes", [np.array([0]), np.int64(0), (0,), [0], range(1)])
+def test_axes_of_initializers(axes):
+    """MaxText gives an array of NumPy."""
+    make = jax.nn.initializers.variance_scaling(1.0, "fan_in", "normal", axes, -1)
+    expected = jax.nn.initializers.variance_scaling(1.0, "fan_in", "normal", 0, -1)
+    key = jax.random.key(0)
+    np.testing.assert_array_equal(make(key, (4, 3)), expected(key, (4, 3)))

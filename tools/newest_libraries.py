@@ -80,6 +80,8 @@ LIBRARIES = {
     "pymc": "",
     "e3nn_jax": "e3nn-jax: e3nn_jax",
 }
+# Libraries that pip does not install: run by name from their repositories, with --teucer and --jax.
+FROM_SOURCE = ("axlearn", "levanter")
 SMALL = ("einops", "jaxtyping", "optax")
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
@@ -130,9 +132,10 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write the table of docs/libraries.md")
     options = parser.parse_args()
     names = options.names or (SMALL if options.small else tuple(LIBRARIES))
-    if unknown := sorted({*names} - {*LIBRARIES}):
-        parser.error(f"no such library: {', '.join(unknown)}")
     given = options.teucer and options.jax
+    known = {*LIBRARIES, *(FROM_SOURCE if given else ())}
+    if unknown := sorted({*names} - known):
+        parser.error(f"no such library: {', '.join(unknown)}")
     try:
         here, there = (
             (Side(options.teucer, {}), Side(options.jax, {"PYTHONPATH": options.jax_path}))
@@ -146,7 +149,7 @@ def main() -> int:
         return 0
     rows, worse = {}, []
     for name in names:
-        requirement, _, package = (LIBRARIES[name] or f"{name}: {name}").partition(": ")
+        requirement, _, package = (LIBRARIES.get(name) or f"{name}: {name}").partition(": ")
         installs = given or all(install(side, requirement) for side in (there, here))
         row, fine = compare(name, requirement, package, here, there) if installs else ("", False)
         rows[name] = row or f"| {name} | `{requirement}` | does not install | - | - |"

@@ -906,8 +906,11 @@ def _upper_product(x: Array, y: Array) -> tuple[Any]:
         upper = shift_right_logical(product, _structure.convert_element_type(half, wide))
         return (_structure.convert_element_type(upper, dtype),)
     unsigned = np.dtype(np.uint64)
-    a, b = (_structure.convert_element_type(v, unsigned) for v in (x, y))
-    bits, mask = np.uint64(32), np.uint64(2**32 - 1)
+    # Constants are converted too, as above.
+    a, b, bits, mask = (
+        _structure.convert_element_type(v, unsigned)
+        for v in (x, y, np.uint32(32), np.uint32(2**32 - 1))
+    )
     (a_low, b_low), (a_high, b_high) = (
         [bitwise_and(v, mask) for v in (a, b)],
         [shift_right_logical(v, bits) for v in (a, b)],

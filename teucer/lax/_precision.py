@@ -33,6 +33,13 @@ class Precision(enum.Enum):
     HIGH = 1
     HIGHEST = 2
 
+    @classmethod
+    def _missing_(cls, value: object) -> Precision | None:
+        """The precision that a word, or None, names: `Precision("float32")`."""
+        if value is None:
+            return cls.DEFAULT
+        return _NAMES.get(value) if isinstance(value, str) else None
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}.{self.name}"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -151,7 +151,7 @@ def _fans(
         )
 
     def product(axes: Any) -> Any:
-        return math.prod([shape[a] for a in (axes if isinstance(axes, Sequence) else (axes,))])
+        return math.prod([shape[a] for a in (axes if isinstance(axes, Iterable) else (axes,))])
 
     inputs, outputs, batch = product(in_axis), product(out_axis), product(batch_axis)
     field = math.prod(shape) / inputs / outputs / batch
