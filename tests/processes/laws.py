@@ -245,6 +245,63 @@ def exchanges_do_not_depend_on_what_the_user_has_set():
     raises(AssertionError, "name mismatch", lambda: multihost_utils.sync_global_devices(f"at {me}"))
 
 
+@law
+def exchanges_of_different_values_name_the_processes():
+    me = jax.process_index()
+    mine = {"a": np.ones(2), "b": np.ones(3 + me, "f4")}
+    for f in (multihost_utils.process_allgather, multihost_utils.broadcast_one_to_all):
+        raises(
+            ValueError,
+            f"{f.__name__}: the processes give values of different types.\n"
+            "    process 0: in_tree['b']: float32[3]\n    process 1: in_tree['b']: float32[4]",
+            lambda: f(mine),
+        )
+    raises(
+        ValueError,
+        "process 0: in_tree[1]: int64[]\n    process 1: no value",
+        lambda: multihost_utils.process_allgather([1] * (2 - me)),
+    )
+    said = raises(
+        AssertionError,
+        "Expected: {'x': array(0",
+        lambda: multihost_utils.assert_equal({"x": np.float32(me)}, "not equal"),
+    )
+    assert (
+        "the values of process 0 and process 1. Processes with others than process 0: [1]" in said
+    )
+    assert "got: {'x': " in said and "1." in said.partition("got: ")[2]
+
+
+@law
+def a_callback_that_raises_in_one_process_raises_in_all():
+    x = laid(np.arange(4.0 * jax.device_count(), dtype="f4"), over(P("x")))
+    shape = jax.ShapeDtypeStruct((), np.float32)
+
+    def here(at_fault):
+        def fails(v):
+            if at_fault == jax.process_index():
+                raise ValueError(f"bad data {v}")
+            return np.float32(v)
+
+        return fails
+
+    def parts(a):
+        return jax.lax.psum(jax.pure_callback(here(1), shape, a.sum()), "x")
+
+    whole = x.sharding.mesh
+    for at_fault, f in {
+        0: lambda a: jax.pure_callback(here(0), shape, a.sum()),  # which that process calls for all
+        1: jax.shard_map(parts, mesh=whole, in_specs=P("x"), out_specs=P(), check_vma=False),
+    }.items():
+        run = jax.jit(lambda a, f=f: f(a) + a.sum())
+        for _ in range(2):
+            said = raises(jax.errors.JaxRuntimeError, "ValueError: bad data", lambda: run(x))
+            assert ("in process" in said) == (jax.process_index() != at_fault)
+            assert f"process {at_fault}" in said or jax.process_index() == at_fault
+    run = jax.jit(lambda a: jax.pure_callback(here(2), shape, a.sum()) + a.sum())
+    same(run(x), 2 * np.arange(4.0 * jax.device_count()).sum())
+
+
 if __name__ == "__main__":
     jax.distributed.initialize(initialization_timeout=60)
     for name, f in LAWS.items():

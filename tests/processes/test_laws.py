@@ -5,7 +5,13 @@ from processes.launching import launch
 from processes.laws import LAWS
 
 
-@pytest.fixture(scope="module", params=[2, 1], ids=["two devices", "one device"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(2, id="two devices"),
+        pytest.param(1, id="one device", marks=pytest.mark.slow),
+    ],
+)
 def done(request):
     return launch("all", 2, request.param, "laws.py")
 

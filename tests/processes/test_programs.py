@@ -11,7 +11,7 @@ from processes.faults import FAST, FAULTS, check_fault
 from processes.launching import HERE, launch
 
 
-@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("devices", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_values(devices):
     done = launch("values", 2, devices)
     assert done.returncode == 0, done.stderr
@@ -34,8 +34,8 @@ def test_refusals_say_what_to_do():
             r"parts along axis 0; .*6, or 3"
         ),
         (
-            r"ValueError The values of in_tree\['x'\] have different types. +process 0: int32\[2\] "
-            r"+process 1: float32\[2\]"
+            r"ValueError process_allgather: the processes give values of different types. +process "
+            r"0: in_tree\['x'\]: int32\[2\] +process 1: in_tree\['x'\]: float32\[2\]"
         ),
         r"FloatingPointError invalid value \(nan\) encountered in <lambda>",
     ):
@@ -64,6 +64,7 @@ def check_survivors(n):
     assert done.stderr.rstrip().endswith(f"teucer launch: process {n - 1} failed first."), said
 
 
+@pytest.mark.slow  # it waits for the sign of a process that has died
 def test_survivors_go_on():
     check_survivors(2)
 
@@ -74,9 +75,7 @@ def test_some_of_several_survivors_go_on(n):
     check_survivors(n)
 
 
-@pytest.mark.parametrize(
-    "kind", ["compiles another", "other order", "smaller batch", "dies 0", "sleeps"]
-)
+@pytest.mark.parametrize("kind", ["smaller batch", "dies 0"])
 def test_faults_end_every_process(kind):
     check_fault(kind, 2)
 
@@ -131,20 +130,21 @@ def test_who_waits_for_others_says_for_whom():
     assert "Nobody listens at 127.0.0.1:39572" in found.stderr
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        ("initialize('localhost:1', 2, 2)", "process_id is 2, and there are 2 processes"),
-        ("initialize('localhost', 2, 1)", "coordinator_address is 'host:port', got 'localhost'"),
-        ("initialize()", "coordinator_address should be defined"),
-        ("initialize(cluster_detection_method='x')", "cluster_detection_method 'x' is not known"),
-        ("initialize(cluster_detection_method='slurm')", "the environment is not one of 'slurm'"),
-    ],
-)
-def test_arguments(call, message):
-    found = alone(f"import teucer as jax; jax.distributed.{call}")
-    assert message in found.stderr
-    assert found.returncode == 1
+def test_arguments():
+    messages = {
+        "'localhost:1', 2, 2": "process_id is 2, and there are 2 processes",
+        "'localhost', 2, 1": "coordinator_address is 'host:port', got 'localhost'",
+        "": "coordinator_address should be defined",
+        "cluster_detection_method='x'": "cluster_detection_method 'x' is not known",
+        "cluster_detection_method='slurm'": "the environment is not one of 'slurm'",
+    }
+    tries = "".join(
+        f"\ntry: jax.distributed.initialize({call})\nexcept Exception as err: print(err)"
+        for call in messages
+    )
+    found = alone(f"import teucer as jax{tries}")
+    for message in messages.values():
+        assert message in found.stdout, found
 
 
 @pytest.mark.parametrize(

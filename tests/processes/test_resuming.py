@@ -106,6 +106,7 @@ def environment(**more):
     return {**kept, "PYTHONPATH": str(ROOT), "JAX_NUM_CPU_DEVICES": "1", **more}
 
 
+@pytest.mark.slow  # several launches
 def test_slurm(tmp_path):
     """The batch script, with `srun` and `scontrol` that do what Slurm's do."""
     tools = tmp_path / "bin"
@@ -133,6 +134,7 @@ def test_slurm(tmp_path):
     check(tmp_path, 7)
 
 
+@pytest.mark.slow  # several launches
 def test_kubernetes(tmp_path):
     """What stands in the JobSet, with what Kubernetes adds; a pod that is told to end fails, and
     they are started again."""
@@ -217,6 +219,7 @@ def kill(actor): actor.process.kill(); actor.process.join()
 '''
 
 
+@pytest.mark.slow  # several launches
 def test_ray(tmp_path):
     """A node is lost, and the program goes on with the other."""
     (tmp_path / "ray.py").write_text(RAY)

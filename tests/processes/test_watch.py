@@ -1,5 +1,7 @@
 """The watch over calls of programs that run over several processes."""
 
+from types import SimpleNamespace
+
 from teucer._base import config
 from teucer._devices.watch import Watch
 
@@ -21,10 +23,11 @@ class Result:
 
 def test_few_calls_are_in_flight():
     watch, results = Watch(None, 0, 2, "nowhere", 5, lambda: None), []
+    program = SimpleNamespace(group=(0, 1), name="f", fingerprint=7, limited=True)
     with config.check_programs(False):
         for _ in range(50):
-            call = watch.begin((0, 1), "f", "its hash", str)
+            call = watch.begin(program)
             assert sum(not r.ready for r in results) < 17
             results.append(Result())
-            call.results = results[-1:]
+            call.returned(results[-1:])
     assert not results[-1].ready

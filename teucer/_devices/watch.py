@@ -130,6 +130,7 @@ class Watch:
         self._answered = time.monotonic()
         self._heard = dict.fromkeys(range(count), ("", self._answered))
         self._last: dict[tuple[int, ...], Call] = {}
+        self._exchanged: dict[str, int] = {}
         self._rounds: collections.Counter[tuple[int, ...]] = collections.Counter()
         self._recent: collections.deque[Call] = collections.deque(maxlen=_REMEMBERED)
         self._in_flight: collections.deque[Call] = collections.deque()
@@ -279,6 +280,24 @@ class Watch:
                 raise self.explained(failure)
             if time.monotonic() > deadline:
                 raise _did_not_come(group[0], what)
+
+    def exchange(self, subject: str, call: Call, text: str, what: str) -> dict[int, str]:
+        """What each process of a call's group says of a subject, once all have said it.
+
+        what: what this one waits for. Raises ProcessFailure if one does not come.
+        """
+        group = call.program.group
+        place = f"{ROOT}/{subject}/{_key(group)}"
+        self._client.key_value_set(f"{place}/{call.number}/{self._number}", text)
+        told = {
+            i: text if i == self._number else self.ask(f"{place}/{call.number}/{i}", (i,), what)
+            for i in group
+        }
+        last = self._exchanged.get(place)
+        if last is not None:  # all have read that
+            self._client.key_value_delete(f"{place}/{last}/{self._number}")
+        self._exchanged[place] = call.number
+        return told
 
     def check(self, group: tuple[int, ...]) -> None:
         """Raise the verdict, if there is one and it concerns these processes."""
@@ -591,7 +610,8 @@ class Watch:
     def _end(self) -> None:
         """End this process; the main thread may do that itself, if it is not waiting for what will
         not come."""
-        deadline = time.monotonic() + _GRACE
+        # At the end of the program it waits at a barrier of jaxlib, which nothing interrupts.
+        deadline = time.monotonic() + (0 if self._ended else _GRACE)
         while time.monotonic() < deadline + (10 if self._raised else 0):
             if self._stopped.wait(0.05):
                 return

@@ -9,9 +9,9 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
-from teucer._base import config
+from teucer._base import config, errors
 from teucer._devices import processes
-from teucer._executables import shared_calls
+from teucer._executables import callbacks, shared_calls
 from teucer._xla import dispatcher
 from teucer._xla.client import XlaRuntimeError
 from teucer._xla.dispatcher import FastPath
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _SHOWN = 200  # characters of a line of a program that a message shows
 _LONGEST = 4 << 20  # bytes of a program's text that processes show each other
+_CALLS_PYTHON = re.compile(
+    r' = (?!\(\) )[^=\n]*? custom-call\([^\n]*"xla_ffi_(partitioned_)?python_'
+)
 _COMMUNICATES = re.compile(
     r" (all-gather|all-reduce|all-to-all|collective-broadcast|collective-permute"
     r"|ragged-all-to-all|recv|reduce-scatter|send)(-start)?\("
@@ -32,13 +35,32 @@ class Agreement:
     """A program in which several processes communicate: which these are, and what they know it
     by.
 
-    limited: whether only so many of its calls may be in flight.
+    limited: whether only so many of its calls may be in flight. calls_python: whether functions of
+    Python give it values.
     """
 
-    __slots__ = ("_packed", "_shown", "fingerprint", "group", "limited", "name")
+    __slots__ = (
+        "_calls_python",
+        "_packed",
+        "_shown",
+        "fingerprint",
+        "group",
+        "limited",
+        "name",
+    )
 
-    def __init__(self, group: tuple[int, ...], name: str, text: str, limited: bool) -> None:
+    def __init__(
+        self,
+        group: tuple[int, ...],
+        name: str,
+        text: str,
+        *,
+        limited: bool,
+        calls_python: bool = False,
+    ) -> None:
         import hashlib  # 2 ms to load
+
+        self._calls_python = calls_python
 
         self.group, self.name, self.limited, self._shown = group, name, limited, False
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
@@ -54,13 +76,35 @@ class Agreement:
         try:
             results = call()
         except XlaRuntimeError as err:
+            if self._calls_python and str(err).startswith(callbacks.PUT_OFF):
+                self._hear_of_failures(begun, str(err))
             reason = processes.explained(err)
             if reason is err:
                 raise
             raise reason from err
+        else:
+            if self._calls_python:
+                self._hear_of_failures(begun, "")
         finally:
             begun.returned(results)
         return results
+
+    def _hear_of_failures(self, call: Call, own: str) -> None:
+        """Tell the others whether a function of Python has failed here that gives the program
+        values, and hear of theirs.
+
+        Raises JaxRuntimeError if one of theirs has failed, and none here.
+        """
+        watching = processes.state.watch
+        assert watching is not None
+        what = f"the end of {self.name}, called at {call.line}"
+        told = watching.exchange("callbacks", call, own, what)
+        failed = [(i, text) for i, text in told.items() if text]
+        if failed and not own:
+            i, text = failed[0]
+            raise errors.JaxRuntimeError(
+                f"{text}\n  That was in process {i}, which raises it, too."
+            )
 
     def begin(self) -> Call:
         """Say to the other processes that this one is about to call the program, and hear whether
@@ -122,7 +166,14 @@ def agreement_of(devices: Sequence[Any], name: str, text: str, executable: Any) 
     if len(group) < 2 or processes.state.process_id not in group:
         return None
     modules = executable.whole().hlo_modules()
-    if modules and not any(_COMMUNICATES.search(module.to_string()) for module in modules):
+    optimized = [module.to_string() for module in modules]
+    if modules and not any(map(_COMMUNICATES.search, optimized)):
         return None
     dispatcher.around = shared_calls.around
-    return Agreement(group, name, text, limited=len(devices) > len(group))
+    return Agreement(
+        group,
+        name,
+        text,
+        limited=len(devices) > len(group),
+        calls_python=any(map(_CALLS_PYTHON.search, optimized)),
+    )

@@ -62,6 +62,7 @@ def note_failure(error: BaseException, where: str) -> None:
 # Those of programs over several devices, which go on: the others would wait for the one that failed
 # in their next collective, until XLA ends the process.
 _put_off: collections.deque[Failure] = collections.deque()
+PUT_OFF = "INTERNAL: CpuCallback error calling callback: "
 
 
 def put_off(error: BaseException, where: str) -> None:
@@ -79,7 +80,7 @@ def raise_put_off() -> None:
         _put_off.clear()
     if not isinstance(first.error, Exception):
         raise first.error
-    err = errors.JaxRuntimeError(f"INTERNAL: CpuCallback error calling callback: {first.text}")
+    err = errors.JaxRuntimeError(f"{PUT_OFF}{first.text}")
     err.add_note(f"In {first.where}.")
     raise err from first.error
 

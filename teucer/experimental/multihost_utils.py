@@ -6,6 +6,8 @@ left.
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -70,9 +72,6 @@ def _one_a_process() -> NamedSharding:
     )
 
 
-_TEXT = 64  # bytes
-
-
 def _everywhere(x: ArrayImpl) -> np.ndarray[Any, Any]:
     """The values of an array over several processes, in each of them. What the user has set for
     programs of his own does not matter."""
@@ -80,25 +79,54 @@ def _everywhere(x: ArrayImpl) -> np.ndarray[Any, Any]:
         return np.asarray(exchange.everywhere(x))
 
 
-def _rows(x: np.ndarray[Any, Any], path: tuple[object, ...] = ()) -> np.ndarray[Any, Any]:
-    """The arrays of all processes, stacked. They travel as bytes, so that no dtype and no NaN is
-    changed, after a text that says what they are.
-
-    path: where in the user's tree the array is.
-    Raises ValueError, in every process, if the type is not the same in all.
-    """
-    text = f"{x.dtype}[{','.join(map(str, x.shape))}]".encode()
-    said = np.frombuffer(text[:_TEXT].ljust(_TEXT), np.uint8)
-    content = np.concatenate([said, np.ascontiguousarray(x).reshape(-1).view(np.uint8)])
+def _rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The arrays of all processes, which are of one type, stacked. They travel as bytes, so that no
+    dtype and no NaN is changed."""
+    if backends.process_count() == 1:
+        return x[None]
+    content = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
     with config.transfer_guard("allow"):
         rows = _everywhere(make_array_from_process_local_data(_one_a_process(), content[None]))
-    found = [bytes(row[:_TEXT]).decode(errors="replace").rstrip() for row in rows]
-    if len(set(found)) > 1:
-        lines = "".join(f"\n    process {i}: {text}" for i, text in enumerate(found))
-        raise ValueError(
-            f"The values of in_tree{pytrees.keystr(path)} have different types.{lines}"
-        )
-    return rows[:, _TEXT:].copy().view(x.dtype).reshape(len(rows), *x.shape)
+    return rows.view(x.dtype).reshape(len(rows), *x.shape)
+
+
+def _texts(text: str) -> list[str]:
+    """The texts of all processes."""
+    own = text.encode()
+    width = int(_rows(np.array(len(own))).max())
+    rows = _rows(np.frombuffer(own.ljust(width, b"\0"), np.uint8))
+    return [bytes(row).rstrip(b"\0").decode() for row in rows]
+
+
+def _check_types(
+    tree: Sequence[tuple[tuple[object, ...], np.ndarray[Any, Any]]],
+    error: type[Exception],
+    message: str,
+) -> None:
+    """Check that all processes have values of the same shapes and dtypes: what differs cannot be
+    exchanged.
+
+    tree: the values, with their places in the user's tree. error: raised in every process.
+    """
+    said = [
+        f"in_tree{pytrees.keystr(path)}: {x.dtype}[{','.join(map(str, x.shape))}]"
+        for path, x in tree
+    ]
+    digest = hashlib.blake2b("\n".join(said).encode(), digest_size=8).digest()
+    if len(set(_rows(np.frombuffer(digest, np.uint64)).ravel())) == 1:
+        return
+    found = [text.splitlines() for text in _texts("\n".join(said))]
+    leaves = next(
+        leaves
+        for leaves in itertools.zip_longest(*found, fillvalue="no value")
+        if len(set(leaves)) > 1
+    )
+    lines = "".join(f"\n    process {i}: {leaf}" for i, leaf in enumerate(leaves))
+    raise error(f"{message}{lines}")
+
+
+def _with_paths(tree: PyTree) -> list[tuple[tuple[object, ...], np.ndarray[Any, Any]]]:
+    return [(path, np.asarray(x)) for path, x in pytrees.tree_leaves_with_path(tree)]
 
 
 @tracebacks.api_boundary
@@ -110,28 +138,35 @@ def process_allgather(in_tree: PyTreeDef, tiled: bool = False) -> Any:
     tiled: whether the values are joined along their first axis, rather than along a new one.
     Returns a tree of NumPy arrays: T[processes, *shape], or joined T[processes * shape[0], ...]; of
     arrays over several processes the whole.
-    Raises ValueError for an array over several processes without `tiled`, and where processes give
-    values of different dtypes.
+    Raises ValueError for an array over several processes without `tiled`, and, in every process,
+    where these give values of different shapes or dtypes.
 
     >>> process_allgather(np.arange(3))
     array([[0, 1, 2]])
     """
 
-    def gather(path: tuple[object, ...], x: Array) -> np.ndarray[Any, Any]:
-        if isinstance(x, ArrayImpl) and not x.is_fully_addressable:
-            if not tiled:
-                raise ValueError(
-                    "Gathering global non-fully-addressable arrays only supports tiled=True: the "
-                    f"array is the whole already.\n    x: {x.aval.str_short()}"
-                )
+    def is_whole(x: Array) -> bool:
+        return isinstance(x, ArrayImpl) and not x.is_fully_addressable
+
+    def gather(x: Array) -> np.ndarray[Any, Any]:
+        if is_whole(x):
             return _everywhere(x)
         value = np.asarray(x)
-        if backends.process_count() == 1:
-            return value if tiled else value[None]
-        rows = _rows(value, path)
+        rows = _rows(value)
         return rows.reshape(-1, *value.shape[1:]) if tiled and value.ndim else rows
 
-    return pytrees.tree_map_with_path(gather, in_tree)
+    leaves = pytrees.tree_leaves_with_path(in_tree)
+    for path, x in leaves:
+        if is_whole(x) and not tiled:
+            raise ValueError(
+                "Gathering global non-fully-addressable arrays only supports tiled=True: the array "
+                f"is the whole already.\n    in_tree{pytrees.keystr(path)}: {x.aval.str_short()}"
+            )
+    own = [(path, np.asarray(x)) for path, x in leaves if not is_whole(x)]
+    if own and backends.process_count() > 1:
+        message = "process_allgather: the processes give values of different types."
+        _check_types(own, ValueError, message)
+    return pytrees.tree_map(gather, in_tree)
 
 
 @tracebacks.api_boundary
@@ -141,7 +176,7 @@ def broadcast_one_to_all(in_tree: PyTreeDef, is_source: bool | None = None) -> A
     in_tree: a pytree of arrays or numbers, of the same shapes and dtypes in every process.
     is_source: whether this process is the one; by default that is process 0.
     Returns a tree of NumPy arrays.
-    Raises ValueError unless exactly one process is the source, and for different dtypes.
+    Raises ValueError unless exactly one process is the source, and for different shapes and dtypes.
 
     >>> broadcast_one_to_all({"seed": 3})
     {'seed': array(3)}
@@ -155,9 +190,14 @@ def broadcast_one_to_all(in_tree: PyTreeDef, is_source: bool | None = None) -> A
             "broadcast_one_to_all: exactly one process is the source of the values.\n"
             f"    is_source is True in processes {sources.tolist()}."
         )
-    return pytrees.tree_map_with_path(
-        lambda path, x: _rows(np.asarray(x), path)[sources[0], ...], in_tree
-    )
+    message = "broadcast_one_to_all: the processes give values of different types."
+    _check_types(_with_paths(in_tree), ValueError, message)
+    return _of_process(sources[0], in_tree)
+
+
+def _of_process(number: int, tree: PyTree) -> Any:
+    """A process's tree of values."""
+    return pytrees.tree_map(lambda x: _rows(np.asarray(x))[number, ...], tree)
 
 
 @tracebacks.api_boundary
@@ -168,34 +208,29 @@ def assert_equal(in_tree: PyTree, fail_message: str = "") -> None:
 
     >>> assert_equal(np.arange(3))
     """
-    own = [np.asarray(x) for x in pytrees.tree_leaves(in_tree)]
-    if backends.process_count() > 1:
-        _check_types(own, fail_message)
-    expected = broadcast_one_to_all(in_tree)
+    if backends.process_count() == 1:
+        return
+    message = f"{fail_message}. The processes' values differ in their types."
+    _check_types(_with_paths(in_tree), AssertionError, message)
+    expected = _of_process(0, in_tree)
     equal = all(
         np.array_equal(x, y, equal_nan=x.dtype.kind in "fc")
-        for x, y in zip(own, pytrees.tree_leaves(expected), strict=True)
+        for x, y in zip(
+            map(np.asarray, pytrees.tree_leaves(in_tree)),
+            pytrees.tree_leaves(expected),
+            strict=True,
+        )
     )
-    several = backends.process_count() > 1
-    differ = np.flatnonzero(~_rows(np.array(equal))).tolist() if several else []
+    differ = np.flatnonzero(~_rows(np.array(equal))).tolist()
     if differ:
+        own = backends.process_index()
+        first = _of_process(differ[0], in_tree)
+        shown, got = (own, in_tree) if own in differ else (differ[0], first)
         raise AssertionError(
-            f"{fail_message}. Expected: {expected}; got: {in_tree}.\n"
-            f"  Those are the values of process 0 and process {backends.process_index()}. "
+            f"{fail_message}. Expected: {expected}; got: {got}.\n"
+            f"  Those are the values of process 0 and process {shown}. "
             f"Processes with others than process 0: {differ}."
         )
-
-
-def _check_types(values: Sequence[np.ndarray[Any, Any]], fail_message: str) -> None:
-    """Raise AssertionError, in all processes, unless all have values of the same shapes and
-    dtypes: what differs cannot be exchanged."""
-    types = ", ".join(f"{x.dtype}[{','.join(map(str, x.shape))}]" for x in values)
-    width = int(_rows(np.array(len(types))).max())
-    rows = _rows(np.frombuffer(types.encode().ljust(width), np.uint8))
-    found = [bytes(row).decode().rstrip() for row in rows]
-    if len(set(found)) > 1:
-        lines = "".join(f"\n    process {i}: {text}" for i, text in enumerate(found))
-        raise AssertionError(f"{fail_message}. The processes' values differ in their types.{lines}")
 
 
 @tracebacks.api_boundary

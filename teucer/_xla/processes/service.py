@@ -7,6 +7,7 @@ once when the service is. It ends when its input says after how many seconds, or
 after its input has ended.
 """
 
+import os
 import sys
 import time
 
@@ -31,6 +32,10 @@ def main() -> None:
         print(f"refused: {err}".replace("\n", " "), flush=True)
         return
     print("serving", flush=True)
+    # Who reads what process 0 writes would wait until this process has ended, too.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
     said = sys.stdin.readline()
     time.sleep(int(said) if said else linger)
     service.shutdown()
