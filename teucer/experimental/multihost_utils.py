@@ -11,7 +11,7 @@ import itertools
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -145,7 +145,7 @@ def process_allgather(in_tree: PyTreeDef, tiled: bool = False) -> Any:
     array([[0, 1, 2]])
     """
 
-    def is_whole(x: Array) -> bool:
+    def is_whole(x: object) -> TypeGuard[ArrayImpl]:
         return isinstance(x, ArrayImpl) and not x.is_fully_addressable
 
     def gather(x: Array) -> np.ndarray[Any, Any]:
