@@ -22,11 +22,20 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 from teucer._base import config, source
 from teucer._devices import threads
+from teucer._devices.calls import (
+    Call,
+    Program,
+    differ,
+    hexadecimal,
+    key_of,
+    other_thread,
+    two_threads,
+)
 from teucer._devices.links import Links, Unreachable
 from teucer._devices.processes import ProcessFailure, state
 from teucer._xla.client import XlaRuntimeError
@@ -40,66 +49,6 @@ _GRACE = 3.0  # seconds in which the main thread may raise the verdict itself
 _IN_FLIGHT = (
     16  # calls: with several devices a process, more than 32 hang in XLA (jaxlib 0.10 to 0.12)
 )
-
-
-class Program(Protocol):
-    """What processes know of a program that runs over several of them, its group.
-
-    limited: whether only so many of its calls may be in flight.
-    """
-
-    group: tuple[int, ...]
-    name: str
-    fingerprint: int
-    limited: bool
-
-    def difference(self, other: int) -> str:
-        """What the program of another fingerprint has otherwise, as lines."""
-
-
-class Call:
-    """A call of a program."""
-
-    __slots__ = ("_results", "label", "number", "place", "program", "started", "thread")
-    _results: Sequence[Any] | None
-
-    def __init__(self, program: Program, number: int) -> None:
-        self.program, self.number = program, number
-        self.place, self.thread, self.label = source.here(), threading.get_ident(), threads.label()
-        self.started, self._results = time.monotonic(), None
-
-    @property
-    def line(self) -> str:
-        """The user's line."""
-        return source.describe(self.place)
-
-    def describe(self) -> str:
-        """Its program and line, as the others are told."""
-        return f"{self.program.name}\n{self.line}"
-
-    def returned(self, results: Sequence[Any]) -> None:
-        """It has been made; it ends when these results are there."""
-        self._results = results
-
-    def being_made(self) -> bool:
-        """Whether a thread is in it."""
-        return self._results is None
-
-    def running(self) -> bool:
-        """Whether it has not ended yet, as far as one can see."""
-        if self._results is None:
-            return True
-        for x in self._results:
-            if not x.is_deleted() and not x.is_ready():
-                return True
-        self._results = ()
-        return False
-
-    def wait(self) -> None:
-        """Wait for its end, if it has been made."""
-        for x in self._results or ():
-            if not x.is_deleted():
-                x.block_until_ready()
 
 
 class _Seen(NamedTuple):
@@ -182,7 +131,7 @@ class Watch:
             number = 0 if last is None else last.number + 1
             call = Call(program, number)
             if last is not None and last.being_made() and last.thread != call.thread:
-                raise self._failure(RuntimeError(_two_threads(last, call)))
+                raise self._failure(RuntimeError(two_threads(last, call)))
             self._last[group] = call
             self._recent.append(call)
             waiting = self._in_flight
@@ -228,10 +177,10 @@ class Watch:
             return
         name, line = self.links.describe(group, said).split("\n", 1)
         if said.fingerprint == own:
-            text = _other_thread(call, self._number, group[0], name, line)
+            text = other_thread(call, self._number, group[0], name, line)
         else:
             difference = program.difference(said.fingerprint)
-            text = _differ(call, self._number, group[0], name, line, difference)
+            text = differ(call, self._number, group[0], name, line, difference)
         raise self._failure(ProcessFailure(text, (self._number,)))
 
     def _failure(self, error: Error) -> Error:
@@ -287,7 +236,7 @@ class Watch:
         what: what this one waits for. Raises ProcessFailure if one does not come.
         """
         group = call.program.group
-        place = f"{ROOT}/{subject}/{_key(group)}"
+        place = f"{ROOT}/{subject}/{key_of(group)}"
         self._client.key_value_set(f"{place}/{call.number}/{self._number}", text)
         told = {
             i: text if i == self._number else self.ask(f"{place}/{call.number}/{i}", (i,), what)
@@ -367,7 +316,7 @@ class Watch:
         failure: what went wrong in this one, if something did. The first of the group that is left
         decides.
         """
-        place = f"{ROOT}/alive/{_key(tuple(group))}/{self._rounds[tuple(group)]}"
+        place = f"{ROOT}/alive/{key_of(tuple(group))}/{self._rounds[tuple(group)]}"
         self._rounds[tuple(group)] += 1
         with contextlib.suppress(XlaRuntimeError):
             self._client.key_value_set(
@@ -386,7 +335,7 @@ class Watch:
             if self._number == left[0] and set(left) <= set(here):
                 alive = [i for i in left if not here[i]] or [self._number]
                 self._client.key_value_set(
-                    f"{place}/decided", _key(tuple(alive)), allow_overwrite=False
+                    f"{place}/decided", key_of(tuple(alive)), allow_overwrite=False
                 )
             time.sleep(0.02)
         raise ProcessFailure(
@@ -513,12 +462,12 @@ class Watch:
     def _own_calls(self) -> str:
         with self._lock:
             recent = list(self._recent)
-            counts = {_key(group): last.number + 1 for group, last in self._last.items()}
+            counts = {key_of(group): last.number + 1 for group, last in self._last.items()}
         calls: dict[str, dict[int, list[str]]] = {}
         for call in recent:
             program = call.program
-            calls.setdefault(_key(program.group), {})[call.number] = [
-                _hexadecimal(call),
+            calls.setdefault(key_of(program.group), {})[call.number] = [
+                hexadecimal(call),
                 program.name,
                 call.line,
             ]
@@ -550,15 +499,15 @@ class Watch:
             for key, text in self._client.key_value_dir_get(f"{ROOT}/calls/")
         }
         members = call.program.group
-        group = _key(members)
+        group = key_of(members)
         with self._lock:
             own = {c.number: c for c in self._recent if c.program.group == members}
         others = [i for i in members if i != self._number and i in seen]
         for number, mine in sorted(own.items()):
             for i in others:
                 theirs = seen[i].calls.get(group, {}).get(number)
-                if theirs is not None and theirs[0] != _hexadecimal(mine):
-                    self._conclude(_differ(mine, self._number, i, theirs[1], theirs[2]), (i,))
+                if theirs is not None and theirs[0] != hexadecimal(mine):
+                    self._conclude(differ(mine, self._number, i, theirs[1], theirs[2]), (i,))
                     return
         behind = [i for i in others if seen[i].counts.get(group, 0) <= call.number]
         ended = [i for i in behind if seen[i].ended]
@@ -627,50 +576,6 @@ class Watch:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(state.exit_status or 1)
-
-
-def _key(group: tuple[int, ...]) -> str:
-    return ",".join(map(str, group))
-
-
-def _differ(call: Call, number: int, other: int, name: str, line: str, difference: str = "") -> str:
-    return (
-        f"process {number} and process {other} run different programs as their call number "
-        f"{call.number} over processes {_key(call.program.group)}.\n"
-        f"    process {number}: {call.program.name}, called at {call.line}\n"
-        f"    process {other}: {name}, called at {line}{difference}\n"
-        "  All processes must make the same calls in the same order, with arguments of the same "
-        "shapes. What\n  differs between them must come in as an argument's values. What does not "
-        "communicate,\n  each may run alone."
-    )
-
-
-def _hexadecimal(call: Call) -> str:
-    return f"{call.program.fingerprint:016x}"
-
-
-def _two_threads(first: Call, second: Call) -> str:
-    lines = "".join(
-        f"\n    thread {threads.name_of(call.thread)}: {call.program.name}, called at {call.line}"
-        for call in (first, second)
-    )
-    return (
-        f"{second.program.name}: two threads of this process call programs over processes "
-        f"{_key(second.program.group)} at once, so other processes need not run them in the same "
-        f"order.{lines}\n  {_ONE_THREAD}"
-    )
-
-
-def _other_thread(call: Call, number: int, other: int, name: str, line: str) -> str:
-    return (
-        f"process {number} and process {other} make their call number {call.number} over processes "
-        f"{_key(call.program.group)} in different threads.\n"
-        f"    process {number}, thread {threads.name_of(call.thread)}: {call.program.name}, called "
-        f"at {call.line}\n    process {other}: {name}, called at {line}\n  {_ONE_THREAD}"
-    )
-
-
-_ONE_THREAD = "Let one thread make such calls, or have threads wait for each other."
 
 
 def _did_not_come(number: int, what: str) -> ProcessFailure:

@@ -17,7 +17,7 @@ from teucer._xla.client import XlaRuntimeError
 from teucer._xla.dispatcher import FastPath
 
 if TYPE_CHECKING:
-    from teucer._devices.watch import Call
+    from teucer._devices.calls import Call
 
 _SHOWN = 200  # characters of a line of a program that a message shows
 _LONGEST = 4 << 20  # bytes of a program's text that processes show each other

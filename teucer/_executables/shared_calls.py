@@ -18,7 +18,7 @@ from teucer._xla.client import XlaRuntimeError
 from teucer._xla.dispatcher import FastPath
 
 if TYPE_CHECKING:
-    from teucer._devices.watch import Call
+    from teucer._devices.calls import Call
     from teucer._executables.agreement import Agreement
     from teucer._xla.pytree import PyTreeDef
 

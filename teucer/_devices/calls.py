@@ -1,0 +1,119 @@
+"""Calls of programs that run over several processes, and what is said of two that differ."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from teucer._base import source
+from teucer._devices import threads
+
+_ONE_THREAD = "Let one thread make such calls, or have threads wait for each other."
+
+
+class Program(Protocol):
+    """What processes know of a program that runs over several of them, its group.
+
+    limited: whether only so many of its calls may be in flight.
+    """
+
+    group: tuple[int, ...]
+    name: str
+    fingerprint: int
+    limited: bool
+
+    def difference(self, other: int) -> str:
+        """What the program of another fingerprint has otherwise, as lines."""
+
+
+class Call:
+    """A call of a program."""
+
+    __slots__ = ("_results", "label", "number", "place", "program", "started", "thread")
+    _results: Sequence[Any] | None
+
+    def __init__(self, program: Program, number: int) -> None:
+        self.program, self.number = program, number
+        self.place, self.thread, self.label = source.here(), threading.get_ident(), threads.label()
+        self.started, self._results = time.monotonic(), None
+
+    @property
+    def line(self) -> str:
+        """The user's line."""
+        return source.describe(self.place)
+
+    def describe(self) -> str:
+        """Its program and line, as the others are told."""
+        return f"{self.program.name}\n{self.line}"
+
+    def returned(self, results: Sequence[Any]) -> None:
+        """It has been made; it ends when these results are there."""
+        self._results = results
+
+    def being_made(self) -> bool:
+        """Whether a thread is in it."""
+        return self._results is None
+
+    def running(self) -> bool:
+        """Whether it has not ended yet, as far as one can see."""
+        if self._results is None:
+            return True
+        for x in self._results:
+            if not x.is_deleted() and not x.is_ready():
+                return True
+        self._results = ()
+        return False
+
+    def wait(self) -> None:
+        """Wait for its end, if it has been made."""
+        for x in self._results or ():
+            if not x.is_deleted():
+                x.block_until_ready()
+
+
+def key_of(group: tuple[int, ...]) -> str:
+    """A group as a part of keys."""
+    return ",".join(map(str, group))
+
+
+def differ(call: Call, number: int, other: int, name: str, line: str, difference: str = "") -> str:
+    """What is said of a process's call, where another calls the program of a name at a line."""
+    return (
+        f"process {number} and process {other} run different programs as their call number "
+        f"{call.number} over processes {key_of(call.program.group)}.\n"
+        f"    process {number}: {call.program.name}, called at {call.line}\n"
+        f"    process {other}: {name}, called at {line}{difference}\n"
+        "  All processes must make the same calls in the same order, with arguments of the same "
+        "shapes. What\n  differs between them must come in as an argument's values. What does not "
+        "communicate,\n  each may run alone."
+    )
+
+
+def hexadecimal(call: Call) -> str:
+    """The fingerprint of a call's program, as the others are told."""
+    return f"{call.program.fingerprint:016x}"
+
+
+def two_threads(first: Call, second: Call) -> str:
+    """What is said of calls of two threads of this process, which are made at once."""
+    lines = "".join(
+        f"\n    thread {threads.name_of(call.thread)}: {call.program.name}, called at {call.line}"
+        for call in (first, second)
+    )
+    return (
+        f"{second.program.name}: two threads of this process call programs over processes "
+        f"{key_of(second.program.group)} at once, so other processes need not run them in the same "
+        f"order.{lines}\n  {_ONE_THREAD}"
+    )
+
+
+def other_thread(call: Call, number: int, other: int, name: str, line: str) -> str:
+    """What is said of a call that another process makes in another thread."""
+    return (
+        f"process {number} and process {other} make their call number {call.number} over processes "
+        f"{key_of(call.program.group)} in different threads.\n"
+        f"    process {number}, thread {threads.name_of(call.thread)}: {call.program.name}, called "
+        f"at {call.line}\n    process {other}: {name}, called at {line}\n  {_ONE_THREAD}"
+    )
