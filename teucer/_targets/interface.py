@@ -6,7 +6,7 @@ The questions that programs ask of their target, and the answers of most.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -16,6 +16,8 @@ from teucer._targets import host_memory
 from teucer._targets.outlined_call import outlined_call_p
 
 if TYPE_CHECKING:
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value
     from teucer._targets.outlining.pieces import CutProgram
 
 
@@ -123,6 +125,13 @@ class Target:
         """How operations of StableHLO are written where the compiler has slow code for them, by the
         names of the functions of `_lower.hlo` that write them (`Legalized`)."""
         return {}
+
+    def sort(
+        self, ctx: Context, xs: Sequence[Value], dimension: int, keys: int
+    ) -> tuple[Value, ...] | None:
+        """Arrays sorted together along an axis by the first `keys` of them, as `lax.sort_p` says,
+        where something is faster than the compiler's comparisons; else None."""
+        return None
 
     def switches(self, jaxpr: Jaxpr, *, lean: bool, parts: int = 1) -> Switches:
         """What the compiler is told of a program.

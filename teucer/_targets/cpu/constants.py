@@ -266,6 +266,13 @@ FOURIER_BLOCK, FOURIER_KERNELS, FOURIER_BLOCKS = 4096, 8, 4
 FOURIER_MOST = 1 << 27
 
 
+# --- Sorting (docs/performance.md) ----------------------------------------------------------------
+
+# Elements from which sorting by digits is faster: numbers alone, and with what moves along; and
+# elements of a row.
+SORTED_ALONE, SORTED_TOGETHER, SORTED_ROW = 1 << 14, 1 << 12, 1 << 9
+
+
 # --- Executables ----------------------------------------------------------------------------------
 
 # Executables of at least so many bytes are stripped, which halves their loading time

@@ -6,7 +6,7 @@ write small loops of `while` so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -33,26 +33,38 @@ class JoinedCall(StayingCall):
     name = "joined_call"
 
     def lower(self, ctx: Context, *values: Value, jaxpr: ClosedJaxpr) -> Any:
-        # XLA aborts the process where nothing in the called function reads one of its parameters,
-        # as after a simplification. So it has one, a tuple, with a number that it gives back.
-        number = ctx.constant(np.zeros((), np.int32))
-        carried = row if outlined_call.MISSES_COPIES else _as_it_is
-        ins, outs = (
-            [number.aval, *map(carried, avals)] for avals in (jaxpr.in_avals, jaxpr.out_avals)
+        return one_kernel(
+            ctx, self.name, values, jaxpr.out_avals, lambda *inner: ctx.inline(jaxpr, *inner)
         )
-        taken, given = _tuple_of(ins), _tuple_of(outs)
 
-        def body(operands: Value) -> Sequence[Value]:
-            first, *inner = _elements(ctx, operands, ins)
-            computed = ctx.inline(jaxpr, *reshaped(ctx, inner, jaxpr.in_avals))
-            return ctx.op("stablehlo.tuple", (first, *reshaped(ctx, computed, outs[1:])), (given,))
 
-        symbol = ctx.function(self.name, (taken,), (given,), body)
-        operands = ctx.op("stablehlo.tuple", (number, *reshaped(ctx, values, ins[1:])), (taken,))
-        (results,) = ctx.op(
-            "func.call", operands, (given,), f"callee = @{symbol}", attributes=_ONE_KERNEL
-        )
-        return tuple(reshaped(ctx, _elements(ctx, results, outs)[1:], jaxpr.out_avals))
+def one_kernel(
+    ctx: Context,
+    name: str,
+    values: Sequence[Value],
+    out_avals: Sequence[ShapedArray],
+    body: Callable[..., Sequence[Value]],
+) -> tuple[Value, ...]:
+    """What `body` writes for values, as a call of a function that is one kernel."""
+    # XLA aborts the process where nothing in the called function reads one of its parameters,
+    # as after a simplification. So it has one, a tuple, with a number that it gives back.
+    number = ctx.constant(np.zeros((), np.int32))
+    carried = row if outlined_call.MISSES_COPIES else _as_it_is
+    in_avals = [x.aval for x in values]
+    ins, outs = ([number.aval, *map(carried, avals)] for avals in (in_avals, out_avals))
+    taken, given = _tuple_of(ins), _tuple_of(outs)
+
+    def function(operands: Value) -> Sequence[Value]:
+        first, *inner = _elements(ctx, operands, ins)
+        computed = body(*reshaped(ctx, inner, in_avals))
+        return ctx.op("stablehlo.tuple", (first, *reshaped(ctx, computed, outs[1:])), (given,))
+
+    symbol = ctx.function(name, (taken,), (given,), function)
+    operands = ctx.op("stablehlo.tuple", (number, *reshaped(ctx, values, ins[1:])), (taken,))
+    (results,) = ctx.op(
+        "func.call", operands, (given,), f"callee = @{symbol}", attributes=_ONE_KERNEL
+    )
+    return tuple(reshaped(ctx, _elements(ctx, results, outs)[1:], out_avals))
 
 
 def _as_it_is(aval: ShapedArray) -> ShapedArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from teucer._core.jaxpr import Jaxpr
@@ -25,6 +25,8 @@ from teucer._targets.outlining.constants import FORCED_COSTS
 from teucer._xla import client as xla
 
 if TYPE_CHECKING:
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value
     from teucer._targets.outlining.pieces import CutProgram
 
 
@@ -109,6 +111,14 @@ class CPU(Target):
             "extreme": extremes.extreme,
             "extreme_of_windows": extremes.extreme_of_windows,
         }
+
+    def sort(
+        self, ctx: Context, xs: Sequence[Value], dimension: int, keys: int
+    ) -> tuple[Value, ...] | None:
+        """By digits, where there are enough elements."""
+        from teucer._targets.cpu import radix  # for programs that sort
+
+        return radix.sort(ctx, xs, dimension, keys)
 
     def switches(self, jaxpr: Jaxpr, *, lean: bool, parts: int = 1) -> Switches:
         """Without what only other than plain loops gain from; loops as one kernel each, and
