@@ -271,6 +271,8 @@ FOURIER_MOST = 1 << 27
 # Elements from which sorting by digits is faster: numbers alone, and with what moves along; and
 # elements of a row.
 SORTED_ALONE, SORTED_TOGETHER, SORTED_ROW = 1 << 14, 1 << 12, 1 << 9
+# Bits of a digit, and how many digits there are.
+SORTED_BITS, SORTED_DIGITS = 8, 1 << 8
 
 
 # --- Executables ----------------------------------------------------------------------------------

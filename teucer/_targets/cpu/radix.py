@@ -17,7 +17,13 @@ from teucer._core.types import ShapedArray
 from teucer._hlo import order, rare_hlo
 from teucer._hlo.contractions import inverse_permutation
 from teucer._lower import hlo
-from teucer._targets.cpu.constants import SORTED_ALONE, SORTED_ROW, SORTED_TOGETHER
+from teucer._targets.cpu.constants import (
+    SORTED_ALONE,
+    SORTED_BITS,
+    SORTED_DIGITS,
+    SORTED_ROW,
+    SORTED_TOGETHER,
+)
 from teucer._targets.cpu.joined_call import one_kernel
 
 if TYPE_CHECKING:
@@ -25,8 +31,7 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value
 
 
-_BITS, _INT = 8, np.dtype(np.int32)
-_COUNTS = 1 << _BITS
+_INT = np.dtype(np.int32)
 
 
 class _Numbers(NamedTuple):
@@ -190,7 +195,7 @@ class _Passes:
             here, there = carry[:count], carry[count:]
             for j in range(2):
                 digit = self._plus(self._times(i, 2), j)
-                shift = hlo.convert(ctx, self._times(digit, _BITS), key)
+                shift = hlo.convert(ctx, self._times(digit, SORTED_BITS), key)
                 here, there = self._by_digit(here, there, shift), here
             return (*here, *there)
 
@@ -202,7 +207,7 @@ class _Passes:
         """One pass: the arrays in the order of one digit of the first, written into others."""
         ctx, n = self.ctx, self.n
         key, *_ = arrays
-        none = hlo.splat(ctx, 0, ShapedArray((_COUNTS,), _INT))
+        none = hlo.splat(ctx, 0, ShapedArray((SORTED_DIGITS,), _INT))
 
         def row(r: Value, *outs: Value) -> Sequence[Value]:
             base = self._times(r, n)
@@ -219,7 +224,7 @@ class _Passes:
             (counts,) = self._loop(n, count, none)
             # Where all keys have one digit, as small integers have, there is nothing to move.
             is_one = self._is(self._at(counts, self._digit(key, base, shift)), "EQ", n)
-            counts, _ = self._loop(_COUNTS, add, counts, ctx.constant(0, _INT))
+            counts, _ = self._loop(SORTED_DIGITS, add, counts, ctx.constant(0, _INT))
 
             def move(i: Value, counts: Value, *outs: Value) -> Sequence[Value]:
                 # From the last key on, so that equal ones stay in order.
@@ -250,7 +255,7 @@ class _Passes:
     def _digit(self, key: Value, at: Value, shift: Value) -> Value:
         ctx, held = self.ctx, self._at(key, at)
         moved = hlo.elementwise(ctx, "shift_right_logical", held, shift)
-        last = hlo.elementwise(ctx, "and", moved, ctx.constant(_COUNTS - 1, key.dtype))
+        last = hlo.elementwise(ctx, "and", moved, ctx.constant(SORTED_DIGITS - 1, key.dtype))
         return hlo.convert(ctx, last, _INT)
 
     def _counted(self, counts: Value, digit: Value) -> Value:
