@@ -99,7 +99,7 @@ def modules() -> Iterator[Any]:
 
 def examples() -> Iterator[Call]:
     """The examples of docstrings."""
-    for module in modules():
+    for module in list(modules()):  # a module that is loaded may give another names
         for test in doctest.DocTestFinder().find(module, extraglobs={}):
             if test.examples:
                 yield Call(test.name, lambda test=test: values_of(test))

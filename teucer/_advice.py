@@ -75,7 +75,7 @@ def on_outputs(count: int) -> str:
 
 
 def on_place(where: object) -> str:
-    """What a word stands for that says where a value is to go."""
+    """What a word means that says where a value is to go."""
     if not isinstance(where, str):
         return ""
     return f'\n  A platform is no device: take one of jax.devices("{where}").'

@@ -54,12 +54,15 @@ def test_results_are_what_checkers_take_them_for(op):
 
 # Packages whose private functions and rules are watched, too.
 WATCHED = ("lax", "numpy", "scipy", "random", "nn", "image", "ops")
+WATCHED_IN_EXAMPLES = (*WATCHED, "experimental", "debug", "sharding", "_sharding", "_derived")
 # What is not so yet, and why.
 UNTRUE = {
     ("numpy/_from_lax.py", "__getattr__", "return"): "what C++ calls has the members of a function",
     ("numpy/_ufuncs.py", "unary", "return"): "as above",
     ("numpy/_ufuncs.py", "binary", "return"): "as above",
     ("numpy/_logic.py", "clip", "return"): "the array of NumPy that is given, without bounds",
+    ("numpy/_opt_einsum.py", "_Waiting.find_spec", "path"): "importlib's path is no Sequence",
+    ("lax/_tokens.py", "create_token", "return"): "a traced token is a tracer, like traced arrays",
 }
 
 
@@ -88,9 +91,9 @@ def derived(op, dtype):
         )
 
 
-def untrue(calls):
+def untrue(calls, packages=WATCHED):
     """What annotations say in vain while calls are traced; a call may raise."""
-    watch = Watch(*WATCHED)
+    watch = Watch(*packages)
     for call in calls:
         with contextlib.suppress(Exception), watch:
             call()
@@ -120,3 +123,16 @@ def test_private_functions_and_rules_take_what_they_say():
     assert untrue(traced(strict_calls.rows(True))) == {}
     assert untrue(traced(strict_calls.lines())) == {}
     assert untrue(derivatives(all_ops().values())) == {}
+
+
+def test_public_functions_take_and_give_what_they_say_in_some_examples():
+    """The examples of docstrings, which call every public function, eagerly too."""
+    examples = [call.run for call in strict_calls.examples() if "stats" not in call.name]
+    assert untrue(examples[::50], WATCHED_IN_EXAMPLES) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(12))
+def test_public_functions_take_and_give_what_they_say(part):
+    examples = [call.run for call in strict_calls.examples()]
+    assert untrue(examples[part::12], WATCHED_IN_EXAMPLES) == {}

@@ -78,7 +78,7 @@ def to_numpy(x: ArrayImpl) -> np.ndarray[Any, Any]:
     elif processes.state.client is not None and not x_._sharding.is_fully_addressable:
         x_._npy_value = _elsewhere(x_)
     elif x_.is_fully_replicated:
-        # Of copies on several devices the first is read.
+        # Among copies on several devices the first is read.
         value, in_place = _read(xla.one_copy(x_))
         value.flags.writeable = False
         if in_place:
@@ -134,7 +134,7 @@ def _gather(x: ArrayImpl) -> np.ndarray[Any, Any]:
 
 
 def _joined(x: ArrayImpl, shards: Iterable[Shard]) -> np.ndarray[Any, Any]:
-    """The values of an array of which these are all parts."""
+    """The values of an array, of which the shards are all parts."""
     out = np.empty(x.shape, x.dtype)
     for shard in shards:
         if out.size:  # XLA does not divide what has no elements, whatever its sharding says
@@ -257,7 +257,7 @@ def sharding(x: ArrayImpl) -> Any:
 
 def _format(x: ArrayImpl) -> formats.Format:
     check_live(x)
-    if dtypes.is_string(x.dtype):  # of which the runtime does not say how they lie
+    if dtypes.is_string(x.dtype):  # the runtime does not say how strings lie in memory
         return formats.Format(None, x._sharding)
     return formats.Format(formats.Layout.from_pjrt_layout(x._pjrt_layout), x._sharding)
 

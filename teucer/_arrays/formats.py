@@ -132,7 +132,7 @@ def at_boundary(
     the type's shape.
     """
     for layout, aval in zip(layouts, avals, strict=True):
-        # Of keys, whose numbers are an axis more, either number of axes will do.
+        # Arrays of keys have one axis more inside. Either number of axes is accepted.
         if isinstance(layout, Layout) and len(layout.major_to_minor) != aval.physical.ndim:
             try:
                 layout.check_compatible_aval(aval.shape)

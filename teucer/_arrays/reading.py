@@ -90,7 +90,7 @@ def replace_buffers() -> None:
 def _write_slot() -> None:
     import ctypes
 
-    # Of the fields of a type in CPython 3.11, a table of slots; the first is that of buffers.
+    # A type in CPython 3.11 has a table of slots. The first of these fields is the slot of buffers.
     as_buffer = 160
     table = ctypes.c_void_p.from_address(id(ArrayImpl) + as_buffer).value
     assert table is not None

@@ -105,10 +105,9 @@ class ShapeDtypeStruct:
 
     @classmethod
     def like(cls, x: Value) -> ShapeDtypeStruct:
-        """The struct of an array, a traced value, a number, or whatever has shape and dtype.
+        """The struct of an array, a traced value, a number, or of any object with shape and dtype.
 
-        Of an array that is committed to where it lies, with its format. Raises TypeError for
-        anything else.
+        A committed array gives its format too. Raises TypeError for anything else.
 
         >>> import teucer as jax, teucer.numpy as jnp
         >>> jax.ShapeDtypeStruct.like(jnp.ones((2, 3)))

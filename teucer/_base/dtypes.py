@@ -190,7 +190,7 @@ _node_rules: dict[type, Callable[[Any], Node]] = {
 
 
 def node_of(x: Any) -> Node:
-    """What `x` is to promotion; raises TypeError where it is neither a value nor a dtype."""
+    """How promotion sees `x`. Raises TypeError where it is neither a value nor a dtype."""
     rule = _node_rules.get(type(x))
     if rule is None:
         rule = _node_rules[type(x)] = _node_rule(x)

@@ -1,5 +1,4 @@
-"""What of the log goes to stderr, as the options jax_logging_level and jax_debug_log_modules
-ask."""
+"""Which part of the log goes to stderr: the options jax_logging_level and jax_debug_log_modules."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from typing import Any, Generic, Self, TypeVar, final
 
 T = TypeVar("T")
 
-LIMIT = 4096  # of what took a compilation to make
-RECENT = 512  # of what Python makes soon
+LIMIT = 4096  # for results that needed a compilation
+RECENT = 512  # for results that Python makes quickly
 _lock = threading.RLock()  # what goes meanwhile may come back here
 _memos: list[Memo] = []
 
@@ -67,7 +67,7 @@ class Memo:
     """A dictionary for each function, kept as long as the function lives and somebody has the
     dictionary; those of the RECENT functions that were asked for last are kept here.
 
-    What is in it may refer to the function, and keep it alive: others must come in its place.
+    Values may refer to the function and keep it alive, so the oldest give way to others.
     """
 
     def __init__(self) -> None:
@@ -154,7 +154,7 @@ class Interned(Generic[T]):
 
 
 class Unique:
-    """An object of which a copy is itself."""
+    """An object that is its own copy."""
 
     __slots__ = ()
 

@@ -167,7 +167,7 @@ def describe(place: Place | None) -> str:
     """A place as text: file.py:12:5 (function), the file relative to the working directory where it
     lies below it.
 
-    Of a line of a library it says from which line of the program the library was called.
+    For a line of a library it also says which line of the user's program called the library.
     """
     found = records(place)
     if not found:

@@ -38,7 +38,7 @@ def known_place(name: object) -> int | None:
 
 
 def axis_size(name: object, op: str = "the collective") -> Any:
-    """The size of a named axis, of which `op` speaks.
+    """The size of a named axis. op: what asks for it, for messages.
 
     Raises NameError if no such axis is in force.
     """

@@ -256,7 +256,7 @@ def _parameter_names(fun: Callable[..., object]) -> Callable[[int | str], str]:
 
 
 def debug_info(what: str, fun: Callable[..., object], call: FlatCall) -> DebugInfo:
-    """What messages say of a function while it is traced."""
+    """How messages speak of a function while it is traced."""
     tree, static = call.tree, [i for i, _ in call.statics[0]]
     return DebugInfo(fun, lambda f: leaf_names(f, tree, static), what)
 

@@ -33,7 +33,7 @@ class DebugInfo:
     ) -> None:
         self.name = fun if isinstance(fun, str) else functions.fun_name(fun)
         self._arg_names, self.transform = arg_names, transform
-        self.out_tree: Any = None  # of what the function returned, once it is known
+        self.out_tree: Any = None  # the tree of the function's results, once known
         self.seconds = 0.0  # that tracing took
         self._code = getattr(getattr(fun, "__wrapped__", fun), "__code__", None)
         try:

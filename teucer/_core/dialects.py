@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 # The dialects that a pass removes from a jaxpr (`Jaxpr.dialects`).
 HIGH, REFERENCES = "high types", "references"
-# Of types that say where values lie: in the host's memory; sums that are still to be taken over
-# mesh axes, or whose cotangents are.
+# Dialects of types that say where values are: in the host's memory; and sums over mesh axes that
+# are still to be taken, in values or in their cotangents.
 IN_HOST_MEMORY, SUMS = "host memory", "sums"
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class MappingSpec:
-    """What `vmap` is told of the axes of a value of a high type. Each type has specs of its own."""
+    """How `vmap` maps a value of a high type. Each type has specs of its own."""
 
 
 @final
@@ -43,7 +43,7 @@ class AvalQDD(Aval):
         return hash((self.aval, self.qdd))
 
     def lo_ty(self) -> Sequence[Any]:
-        """The types of which the value is made."""
+        """The low types that a value consists of."""
         return self.aval.lo_ty_qdd(self.qdd)  # type: ignore[no-any-return]
 
     def new_from_loval(self, *vals: Value) -> Any:
@@ -51,7 +51,7 @@ class AvalQDD(Aval):
         return self.aval.new_from_loval(self.qdd, *vals)
 
     def read_loval(self, val: Value) -> Sequence[Any]:
-        """Of what a value is made."""
+        """The low values that a value consists of."""
         return self.aval.read_loval(self.qdd, val)  # type: ignore[no-any-return]
 
     def tangent_aval(self) -> Any:
@@ -74,7 +74,8 @@ class AvalQDD(Aval):
 
 @final
 class StateEffect(RefEffect):
-    """That an operand is in another state afterwards. Of several on one operand the last holds."""
+    """An operand is in another state afterwards. If there are several effects on one operand, the
+    last holds."""
 
     __slots__ = ("state",)
     is_last = True
@@ -114,8 +115,8 @@ def stated(x: Value, aval: Aval | None = None) -> Any:
 
 
 def fits(avals: Sequence[Aval], consts: Sequence[Value]) -> bool:
-    """Whether the constants of what was traced, of the first types, are in the state in which they
-    were then."""
+    """Whether constants have the states that they had when the program was traced. avals: their
+    types then."""
     return all(
         type(a) is not AvalQDD or cur_qdd(c) == a.qdd for a, c in zip(avals, consts, strict=False)
     )
@@ -177,12 +178,12 @@ def refuse_high(op: str, *avals: Aval) -> None:
 
 
 def low_types(aval: Aval) -> list[Any]:
-    """The low types of which values of a type are made."""
+    """The low types that values of a type consist of."""
     return list(aval.lo_ty())
 
 
 def low_values(x: Value, aval: Aval) -> list[Any]:
-    """The low values of which a value of a type is made."""
+    """The low values that a value of a type consists of."""
     if type(aval) is AvalQDD:
         return list(aval.read_loval(x))
     return list(aval.lower_val(x))

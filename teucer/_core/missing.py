@@ -70,7 +70,7 @@ def no_rule(primitive: Primitive, what: str, rule: str, operands: Sequence[objec
     if told:
         lines.append(f"    {primitive.name}: {', '.join(told)}")
     kind = type(primitive)
-    if not kind.__module__.startswith("teucer."):  # it is of somebody who can
+    if not kind.__module__.startswith("teucer."):  # a library's class: its author can add the rule
         lines.append(f"  Define {kind.__name__}.{rule}.")
     elif rule in _REMEDIES:
         lines.append(f"  {_REMEDIES[rule].format(name=primitive.name)}")

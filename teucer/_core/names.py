@@ -73,8 +73,8 @@ class Used:
 
 @final
 class Tagged(tuple[str, ...]):
-    """The scopes of an operation of which the compiler is told something: `tags`, pairs of
-    strings."""
+    """Name scopes with `tags`: pairs of strings that tell the compiler something about an
+    operation."""
 
     tags: tuple[tuple[str, str], ...]
 

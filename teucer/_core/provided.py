@@ -34,7 +34,7 @@ class Buffers(NamedTuple):
 
 
 class Loops(NamedTuple):
-    """The primitives of which outlining makes loops."""
+    """The primitives that outlining needs to make loops."""
 
     scan: Any
     stack: Any
@@ -43,7 +43,7 @@ class Loops(NamedTuple):
 
 
 class Quotients(NamedTuple):
-    """The primitives of quotients, and of what they become: x / y is x * y**-1."""
+    """The primitives of quotients, and those that replace them: x / y is x * y**-1."""
 
     divide: Any
     multiply: Any

@@ -64,7 +64,7 @@ class StageTrace(Trace):
         # By identity of the value, which is kept so that the identity stays its own.
         self.consts: dict[int, tuple[Var, Any]] = {}
         self.debug_info = debug_info
-        # Of values that change, at the equation that comes next.
+        # The states of values that change, before the next equation.
         self.states: dict[Any, Any] = {}
 
     def staging(self) -> bool:

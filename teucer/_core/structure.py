@@ -49,7 +49,7 @@ class Mapped(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """The results are those of one program on the operands; `index` says of which.
+    """Runs one program on the operands; `index` says which.
 
     platforms: where the index says the platform, those of each program; None for other branches.
     """

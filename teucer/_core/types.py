@@ -72,11 +72,11 @@ class Aval(Stated):
     at_least_vspace = to_tangent_aval
 
     def lo_ty(self) -> list[Any]:
-        """The types of which values are made: this alone."""
+        """The types that values consist of: this type alone."""
         return [self]
 
     def lower_val(self, value: Value) -> list[Any]:
-        """The values of which one is made."""
+        """The values that a value consists of."""
         return [value]
 
     def raise_val(self, value: Value) -> Any:
@@ -289,7 +289,7 @@ class ShapedArray(Aval):
         return provided.parts().part_aval(self, spec, mesh, manual_axes, check_vma)
 
     def unshard(self, mesh: object, check_vma: bool, spec: object) -> Any:
-        """The type of the value of which each device has a part of this type."""
+        """The type of the whole value, if each device has a part of this type."""
         parts = provided.parts()
         return parts.whole_aval(self, spec, mesh, parts.named_here(mesh), check_vma)
 

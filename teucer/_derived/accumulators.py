@@ -78,7 +78,7 @@ class RefAccum(GradAccum):
 
 @final
 class NullAccum(GradAccum):
-    """Of an argument that is not differentiated: cotangents are dropped."""
+    """The accumulator of an argument that is not differentiated: cotangents are dropped."""
 
     def accum(self, x: Value) -> None:
         """Let a cotangent go."""

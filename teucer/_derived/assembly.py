@@ -262,8 +262,7 @@ def make_array_from_process_local_data(
 
 
 def _of_local(x: Any, sharding: Sharding, global_shape: Sequence[int | None] | None) -> Any:
-    """An array of which this process has the parts that its devices hold, or the whole along some
-    axes."""
+    """An array from the parts that this process holds, or from the whole along some axes."""
     given = aval_of(x)
     # A key is several numbers, which stay together.
     data = np.asarray(x._key_data() if dtypes.is_extended(given.dtype) else x)

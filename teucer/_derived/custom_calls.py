@@ -70,8 +70,8 @@ class CustomFunction:
         return self if instance is None else functools.partial(self, instance)
 
     def __getattr__(self, name: str) -> Any:
-        # Of a function with a rule that gets another: custom_vjp(custom_vmap(f)).def_vmap gives the
-        # rule to the inner one.
+        # A function that has a rule may get another: custom_vjp(custom_vmap(f)).def_vmap gives the
+        # rule to the inner function.
         if name in RULE_SETTERS and "fun" in vars(self):
             return getattr(self.fun, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -241,7 +241,7 @@ class Subfunction:
 
 
 def _as_call(
-    operands: Sequence[Any], *, call_jaxpr: ClosedJaxpr, num_consts: int, **params: object
+    operands: Sequence[Any], *, call_jaxpr: Any, num_consts: int, **params: object
 ) -> structure.Call:
     return structure.Call(call_jaxpr, operands, num_consts)
 
@@ -262,7 +262,7 @@ class CustomCall(Primitive):
     functions: ClassVar[tuple[str, ...]] = ("call_jaxpr",)
 
     def stage(self, trace: StageTrace, args: Sequence[Value], params: Params) -> Any:
-        """What the function closes over comes as the first operands."""
+        """The values that the function closes over come as the first operands."""
         closed, consts = to_jaxpr(params["call_jaxpr"], args)
         call: Any = structure.of_call(self, params, args)
         call = call._replace(body=closed, consts=call.consts + len(consts))
@@ -318,7 +318,7 @@ class CustomCall(Primitive):
     ) -> Any:
         return tuple(call_jaxpr(*operands))
 
-    def evaluate(self, *args: Value, call_jaxpr: ClosedJaxpr, **params: object) -> Any:
+    def evaluate(self, *args: Value, call_jaxpr: Callable[..., Any], **params: object) -> Any:
         return tuple(call_jaxpr(*args))
 
     def lower(
@@ -330,8 +330,7 @@ class CustomCall(Primitive):
         return params["call_jaxpr"], operands
 
     def uses_axis(self, name: object, params: Params) -> bool:
-        # What a Python function does, and the rule is one, is not known before it runs: it may
-        # close over a batch.
+        # A Python function, or a rule, may close over a batch: this is not known before it runs.
         return name is not None or not isinstance(params["call_jaxpr"], ClosedJaxpr)
 
     @dialects.padded.rule

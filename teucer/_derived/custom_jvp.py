@@ -26,9 +26,9 @@ from teucer._derived.transposing import transposed_program
 from teucer._trees import pytrees
 
 if TYPE_CHECKING:
-    from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
+    from teucer._core.jaxpr import ClosedJaxpr
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, Arrays, Cotangent, Dims, Params, Tangents, Value
+    from teucer._core.typing import Array, Cotangent, Dims, Params, Tangents, Value
 
     class CustomJVPCallParams(TypedDict):
         call_jaxpr: ClosedJaxpr
@@ -56,10 +56,10 @@ class CustomJVPCall(CustomCall):
 
     def jvp(
         self,
-        primals: Arrays,
+        primals: Sequence[Value],
         tangents: Tangents,
         *,
-        call_jaxpr: Jaxpr,
+        call_jaxpr: Callable[..., Any],
         jvp: Callable[..., Any],
         num_consts: int,
         symbolic_zeros: bool,
@@ -75,8 +75,8 @@ class CustomJVPCall(CustomCall):
     def transpose(
         self, cts: Sequence[Cotangent], *args: Value, **params: Unpack[CustomJVPCallParams]
     ) -> Any:
-        """Of a linear program that calls the function: its derivative has no part in that, so the
-        function itself is transposed."""
+        """Transpose a linear program that calls the function. Its own derivative plays no part, so
+        the function itself is transposed."""
         return transposed_program(params["call_jaxpr"], args, cts)
 
     def batch(

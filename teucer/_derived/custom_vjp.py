@@ -74,7 +74,7 @@ class CustomVJPPrimal:
 
 
 def custom_vjp_primal_tree_values(tree: PyTree) -> Any:
-    """A tree of what a forward rule with symbolic_zeros=True is given, with the values alone.
+    """The tree that a forward rule with symbolic_zeros=True is given, with the values alone.
 
     Raises TypeError for a leaf that is no CustomVJPPrimal.
     """
@@ -160,7 +160,7 @@ class CustomVJPCall(CustomCall):
     def transpose(
         self, cts: Sequence[Cotangent], *args: Value, **params: Unpack[CustomVJPCallParams]
     ) -> Any:
-        """Of a linear program that calls the function, as the rules say it."""
+        """Transpose a linear program that calls the function, as the rules say."""
         moving = tuple(type(x) is Undefined for x in args)
 
         def rule(*values: Value) -> Any:
@@ -198,8 +198,8 @@ class CustomVJPCall(CustomCall):
 
 
 def _value_aval(aval: Any) -> Any:
-    """The type of what has a cotangent: of a reference, the array that it holds when the function
-    is called."""
+    """The type that a cotangent belongs to. For a reference this is the array that it holds when
+    the function is called."""
     return aval.inner if is_reference(aval) else aval
 
 

@@ -148,7 +148,8 @@ def everywhere(x: ArrayImpl) -> Any:
 
 
 def _renumbered(x: ArrayImpl, mesh: Mesh) -> Any:
-    """x where it is, as a program has it whose devices are those of a mesh in another order."""
+    """x where it is, but for a program that numbers the same devices as a mesh in another order
+    does."""
     old, devices = x._sharding, mesh.flat_devices
     own = [d for d in devices_of(old) if d.process_index == d.client.process_index()]
     parts = dict(zip(own, xla.shard_arrays(x), strict=True))

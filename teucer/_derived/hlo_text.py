@@ -94,7 +94,7 @@ class Module:
 
     @functools.cached_property
     def runs(self) -> dict[str, float]:
-        """How often each computation runs: nan after a loop of which that is not known."""
+        """How often each computation runs; nan after a loop with an unknown number of turns."""
         runs = dict.fromkeys(self.computations, 0.0)
 
         def visit(name: str, times: float) -> None:

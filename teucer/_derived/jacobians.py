@@ -240,8 +240,8 @@ def _rows(f: FlatFunction, flat: Sequence[object], holomorphic: bool, op: str) -
 
 
 def _as_weak_as(aval: ShapedArray, block: object) -> Any:
-    """A block of a Jacobian with the weak type of what it is a derivative of (jacfwd) or by
-    (jacrev)."""
+    """A block of a Jacobian with the weak type of the value that is differentiated (jacfwd), or of
+    the argument (jacrev)."""
     return array_ops.convert(block, typeof(block).update(weak_type=aval.weak_type))
 
 

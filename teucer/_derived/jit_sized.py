@@ -78,7 +78,7 @@ class SizedCall(ProgramCall):
             *(np.int32(n) for _, n in sizes),
             *dynamic.to_buffers(args, jaxpr.in_avals),
         ]
-        # What is behind the elements may be NaN: only the true arrays are checked.
+        # The padding behind the elements may be NaN: only the true arrays are checked.
         outs = run.execute(program, operands, checked=False)
         n = len(jaxpr.out_avals)
         known = {**dict(sizes), **dynamic.found_sizes(found, outs[n:])}

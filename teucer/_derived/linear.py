@@ -77,7 +77,7 @@ def _transposed(
     in_tree: PyTreeDef,
     out_tree: PyTreeDef,
     consts: Sequence[Value],
-    ct: Array,
+    ct: Value,
 ) -> Any:
     cts, tree = pytrees.tree_flatten(ct)
     if tree != out_tree:

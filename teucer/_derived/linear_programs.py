@@ -160,8 +160,8 @@ def _made(
 
 
 class _Read(NamedTuple):
-    """What of a linear jaxpr does not depend on values. literals: their values, which become
-    operands: numbers of Python may differ at each call."""
+    """The parts of a linear jaxpr that do not depend on values. literals: their values, which
+    become operands, since Python numbers may differ from call to call."""
 
     equations: tuple[Any, ...]
     literals: list[Any]

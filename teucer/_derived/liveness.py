@@ -196,7 +196,7 @@ class _Run:
         }
         for i in range(len(self.jaxpr.eqns) - 1, -1, -1):
             eqn = self.jaxpr.eqns[i]
-            # What is computed where it is used reads its operands there.
+            # A value that is computed where it is used reads its operands there.
             at = max([last.get(v, i) if v in self.virtual else i for v in eqn.outvars], default=i)
             for v in eqn.invars:
                 if type(v) is not Literal:
@@ -258,8 +258,8 @@ def _savings(jaxpr: Jaxpr, run: _Run) -> tuple[Saving, ...]:
 
 
 def _of_scans(residuals: Sequence[Live]) -> list[Saving]:
-    """A checkpoint around the body of a scan: instead of what the steps leave, their carries are
-    kept."""
+    """Propose a checkpoint around the body of a scan: the carries are kept, and not what the steps
+    leave."""
     left: dict[int, list[Live]] = {}
     for live in residuals:
         if live.eqn is not None and _is_scan(live.eqn):
@@ -288,8 +288,8 @@ def _is_scan(eqn: Eqn) -> bool:
 
 
 def _of_functions(jaxpr: Jaxpr, residuals: Sequence[Live]) -> list[Saving]:
-    """A checkpoint of each function of the user: instead of what it leaves, what it is given is
-    kept.
+    """Propose a checkpoint for each function of the user: its arguments are kept, and not what it
+    leaves.
 
     A call is a run of equations of a function whose instructions follow one another.
     """

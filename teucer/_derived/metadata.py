@@ -1,4 +1,4 @@
-"""What the compiler is told of operations.
+"""Metadata: what the compiler is told about operations.
 
 `set_xla_metadata`, calls that carry it, and where operations are to be computed.
 """
@@ -101,8 +101,7 @@ def _told(line: str, tags: Tags) -> str:
 
 @final
 class XlaMetadataCall(ProgramCall):
-    """Evaluates a jaxpr as a function of the module, of whose calls the compiler is told
-    something."""
+    """Evaluates a jaxpr as a function of the module. Its calls carry metadata for the compiler."""
 
     __slots__ = ()
     name = "xla_metadata_call"
@@ -157,8 +156,7 @@ def _value(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-# What the compiler is told of the operations that are traced now: a part of the keys of traces and
-# programs.
+# Metadata for the operations that are traced now. It is part of the keys of traces and programs.
 _said_now = cells.Config(
     "xla_metadata", None, include_in_jit_key=True, include_in_trace_context=True
 )
@@ -226,7 +224,7 @@ def set_xla_metadata(x: Value = _Nothing, **kwargs: object) -> Any:
 def xla_metadata_call(
     f: Callable[..., object] | None = None, /, **meta: object
 ) -> Callable[..., Any]:
-    """f as a function of the program, of whose calls the compiler is told something.
+    """f as a function of the program, with metadata for the compiler on its calls.
 
     `inlineable="false"` keeps it a call. Usable as a decorator with options. `xla_metadata_call2`
     also says what is told of derivatives. Raises TypeError for values that are no strings, bools or
@@ -246,7 +244,7 @@ def xla_metadata_call(
 def xla_metadata_call2(
     f: object = None, /, metadata: dict[str, Any] | None = None, *, ad_metadata: object = "same"
 ) -> Callable[..., Any]:
-    """f as a function of the program, of whose calls the compiler is told something; a decorator
+    """f as a function of the program, with metadata for the compiler on its calls; a decorator
     where f is not given.
 
     metadata: names and values (strings, numbers, booleans), which are written as strings. Given

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class Pieces(NamedTuple):
     """The pieces of a prepared job, each lowered.
 
-    kept: which of its arguments they take, of which `donated` may be overwritten. start: when they
-    began to be lowered.
+    kept: which of its arguments the program takes. donated: which of these may be overwritten.
+    start: when lowering began.
     """
 
     cut: CutProgram
@@ -71,7 +71,8 @@ def pieces_of(job: Job) -> Pieces | None:
 
 
 def _lowered(job: Job, cut: CutProgram, donated: Sequence[bool]) -> dict[Jaxpr, Lowering]:
-    """The executables that pieces are runs of, lowered; donated: of the program's arguments."""
+    """The lowered executables that the pieces run. donated: which of the program's arguments may be
+    overwritten."""
     over = overwritten(cut, donated) if job.target.overwrites else {}
     return {
         p.jaxpr: lower(

@@ -178,7 +178,7 @@ def _staged_body(
     if found is None:
         jaxpr, consts, out_tree, _ = stage_user(fun, call, avals, "checkpoint")
         found = hoist_consts(jaxpr), tuple(consts), out_tree
-        # What the values of a high type consist of may change.
+        # Not cached: the low types of a high value can change between calls.
         if (
             key is not None
             and not found[0].jaxpr.is_high
@@ -268,7 +268,7 @@ class Remat(JaxprCall):
         return tuple(next(staged_outs) if u else next(known_outs) for u in plan.unknown_outs)
 
     def inlined(self, operands: Sequence[Value], params: Params) -> Any:
-        # What is computed again must not be merged with what has been computed.
+        # The second computation must not be merged with the first.
         return None if params["differentiated"] else (params["jaxpr"], operands)
 
     def forward(self, eqn: Eqn) -> Any:

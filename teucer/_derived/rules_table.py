@@ -1,6 +1,6 @@
 """Tables of rules for interpreters of jaxprs outside the core.
 
-What they do with each primitive, and none forgotten in silence.
+A table says what an interpreter does with each primitive. A primitive without a rule is an error.
 """
 
 from __future__ import annotations
@@ -108,8 +108,7 @@ class Rules(Generic[Rule]):
         return rule
 
     def lacking(self, primitives: Iterable[Primitive]) -> list[str]:
-        """The names of those of the primitives of which the table says nothing; for a test with
-        those that carry jaxprs."""
+        """The names of the primitives that have no rule. A test passes those that carry jaxprs."""
         return sorted(str(p) for p in primitives if p not in self and not self._is_opaque(p))
 
     def _is_opaque(self, primitive: Primitive) -> bool:

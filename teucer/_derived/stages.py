@@ -427,7 +427,7 @@ class Compiled(Stage):
             out_tree,
             tuple(arg_names),
         )
-        # What the function closes over comes before the arguments.
+        # The values that the function closes over come before the arguments.
         self.consts, self._out_avals = tuple(consts), tuple(out_avals)
         found = weakref.WeakMethod(
             self._miss
@@ -632,7 +632,7 @@ def lower(
     jitted: object,
     fun: Callable[..., object],
     options: JitOptions,
-    *args: Written,
+    *args: Value,
     **kwargs: object,
 ) -> Lowered:
     """Lower the function for arguments of these types, as of `trace`, to StableHLO."""

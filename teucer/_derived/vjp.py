@@ -123,7 +123,7 @@ registry.register_static(NotSaveable)
 
 @final
 class _Backward:
-    """What a backward pass is but for its residuals; equal where the programs are one.
+    """A backward pass without its residuals. Two are equal where their programs are the same.
 
     places: for each residual the leaf of the arguments that it is. refs: the leaves that are
     references.

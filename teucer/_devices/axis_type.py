@@ -71,8 +71,8 @@ class ManualAxisType:
         return found
 
     def said(self, sharding: object, ndim: int) -> tuple[frozenset[Any], Any]:
-        """What the fields of a type say, of which this is said besides its sharding: over which
-        axes it varies, and its sharding with sums. None: over the mesh in force."""
+        """The fields of a type that has this besides its sharding: over which axes it varies, and
+        the sharding with sums. None: over the mesh in force."""
         if self.unreduced or self.reduced:
             whole: Any = provided.whole_sharding(ndim) if sharding is None else sharding
             spec = whole.spec.update(
@@ -83,7 +83,7 @@ class ManualAxisType:
 
     @property
     def vur(self) -> frozenset[Any]:
-        """All axes of which it says something."""
+        """All axes that it says something about."""
         return self.varying | self.unreduced | self.reduced
 
     @property
@@ -108,7 +108,8 @@ class ManualAxisType:
         return ManualAxisType(**sets)
 
     def to_ct_mat(self) -> ManualAxisType:
-        """Of the cotangent: a sum still to be taken of one is already taken of the other."""
+        """The type of the cotangent: if one sum is still to be taken, the other is already
+        taken."""
         spec = PartitionSpec(
             unreduced=self.unreduced, reduced=self.reduced, unreduced_kind=self.unreduced_kind
         ).to_ct_spec()

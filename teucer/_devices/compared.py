@@ -124,7 +124,8 @@ def _shown(x: np.ndarray[Any, Any]) -> bytes:
 
 
 def _elements(x: np.ndarray[Any, Any], a: bytes, b: bytes) -> list[str]:
-    """The first elements in which values of the type of x differ, of which these are the bytes."""
+    """Lines about the first elements that differ. a, b: the bytes of two values of the type of
+    x."""
     pairs = [np.frombuffer(v, np.uint8) for v in (a, b)]
     (differ,) = np.nonzero(pairs[0] != pairs[1])
     if not differ.size:

@@ -25,7 +25,7 @@ Group: TypeAlias = tuple[int, ...]
 
 _FAN_OUT = MEMBERS  # processes that one sends to
 _HEADER = struct.Struct("<8sQQIII")  # the group's hash, then as `Said`; the length of what follows
-_HELLO = struct.Struct("<16sI")  # the listener's token, who calls
+_HELLO = struct.Struct("<16sI")  # the listener's token, and the caller
 _RING = (1 << 64) - 1  # in the place of a call's number: what follows is where a ring is
 _TURN = struct.pack("ll", 1, 0)  # seconds that a call of the system waits
 _PATIENCE = 5000  # milliseconds until a process has said where it listens
@@ -210,7 +210,7 @@ class Links:
                 return None if isinstance(written, str) else _written(number, *written)
             for old in [n for n in heard if n < number]:
                 del heard[old]
-            # What a ring has lost comes late.
+            # A message that the ring has lost comes late.
             if heard and (ring is None or max(heard) >= number + SLOTS):
                 return None
             link = self._from.get(talk.parent)

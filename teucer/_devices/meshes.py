@@ -479,7 +479,7 @@ def mesh_in_force() -> Mesh | None:
 
 
 def left_out(mesh: BaseMesh) -> frozenset[Any]:
-    """The mesh axes of which types say nothing: those of size 1, if the option says so."""
+    """The mesh axes that types leave out: those of size 1, if the option says so."""
     if not config.remove_size_one_mesh_axis_from_type.value:
         return frozenset()
     return frozenset([name for name, size in mesh.sizes.items() if size == 1])
@@ -487,7 +487,7 @@ def left_out(mesh: BaseMesh) -> frozenset[Any]:
 
 def with_devices(abstract: AbstractMesh) -> Mesh | None:
     """The devices of a mesh that a type names: those of the mesh in force, else of the only mesh
-    like it. Of several, the one with the devices in their usual order counts."""
+    like it. Among several such meshes the one with devices in their usual order is taken."""
     in_force = mesh_in_force()
     alike = (
         [m for m in Mesh._made if m.abstract_mesh is abstract] if in_force is None else [in_force]

@@ -104,7 +104,7 @@ def kept(x: Aval, dims: Sequence[int]) -> Axes:
 
 
 def whole(x: Aval, dims: Sequence[int]) -> Axes:
-    """Labels of x of which some axes must not be partitioned."""
+    """Labels of x that forbid partitions along some axes."""
     return tuple(None if i in dims else i for i in range(x.ndim))
 
 
@@ -609,8 +609,8 @@ def as_primal(ct: Value, aval: ShapedArray) -> Any:
     if own is wanted:
         return ct
     if wanted is None:
-        # What is not said to be divided may be: the compiler need not gather a cotangent that is
-        # summed next.
+        # Axes of a cotangent that are not said to be divided may still be: the compiler need not
+        # gather it, since it is summed next.
         wanted = own.with_spec(() if own.spec.unreduced else (UNCONSTRAINED,) * typeof(ct).ndim)
     return array_ops.lay_out(ct, wanted)
 

@@ -398,7 +398,7 @@ COMMITTED = Named("arguments", "")
 
 
 class IncompatibleDevices(ValueError):
-    """What a program is given, or what it names, is committed to different devices.
+    """The arguments and constants of a program are committed to different devices.
 
     placed: two arguments, None for the results, the mesh in force, or operations, each with its
     sharding or its devices. names: what messages call all arguments.

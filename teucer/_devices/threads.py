@@ -17,8 +17,8 @@ class _Label(threading.local):
 
 
 def _label(thread: threading.Thread) -> str:
-    """What the same thread of another process is called, too: its name without numbers, and how
-    many such were there before it."""
+    """The name by which another process knows the same thread: its name without numbers, and how
+    many threads of that name came before."""
     if _WORKER.search(thread.name):
         return "a worker"
     name = _NUMBERS.sub("", thread.name)

@@ -77,8 +77,7 @@ def _facts(size: Any) -> list[Any]:
     operations mean."""
     facts = [fact.polynomial for fact in size.scope.facts]
     said = list(facts)
-    # What max and min mean, by intervals, does not say what follows for their operands from what is
-    # said of them.
+    # Intervals alone do not tell what a bound on max or min means for its operands.
     for kind, operands in dict.fromkeys(
         f for x in said for f in _operations(x) if f.kind in ("max", "min")
     ):

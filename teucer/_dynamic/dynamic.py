@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 POWER_OF_TWO = "power of two"
-# Of an argument, by position or name: the ranges of its axes.
+# The ranges of the axes of an argument, by its position or name.
 Ranges = tuple[tuple[Any, tuple[tuple[int, Any], ...]], ...]
 
 
@@ -78,8 +78,8 @@ class using_scope:
 
 
 def scope_key() -> Any:
-    """What a function traced inside another must be traced anew for: the scope and bound of sizes
-    that depend on values."""
+    """What a nested function must be traced anew for: the scope and the bound of sizes that depend
+    on values."""
     return _ambient.scope, _ambient.bound
 
 

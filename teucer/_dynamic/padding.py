@@ -100,8 +100,7 @@ class Sizes:
         self.known = known
         self.inside_of: dict[Any, Any] = {}
         self.eqn: Any = None
-        # Variables that equations introduce; and those of them of which the caller must see whether
-        # they keep their bound.
+        # Variables that equations introduce; and the ones whose bound the caller must check.
         self.found: list[Dimension] = []
         self.checked: set[Dimension] = set()
 
@@ -218,8 +217,7 @@ class Sizes:
         return self.inside_of[key]
 
     def mask(self, x: Value, aval: Aval, fill: object, axes: Sequence[int] | None = None) -> Any:
-        """A buffer with `fill`, a scalar, in the place of what is behind the elements along some or
-        all axes."""
+        """A buffer whose padding, along some or all axes, is replaced by the scalar `fill`."""
         inside = self.inside(aval.shape, axes)
         if inside is None:
             return x

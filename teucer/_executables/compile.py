@@ -82,7 +82,7 @@ class Executable:
         self._whole: Any = None
         self.source: Source = "compiled"
         self.entry: prefetch.Entry | None = None  # on disk
-        self.size: int | None = None  # bytes of what is written to disk, where that is known
+        self.size: int | None = None  # bytes on disk, where known
 
     def load(self) -> Any:
         """The executable of the runtime."""
@@ -123,8 +123,8 @@ class Executable:
     def _load_with_callbacks(
         self, module: Module, client: Any, devices: object, options: Any
     ) -> Any:
-        """As `loaded_or_compiled`. The functions are no part of what is kept on disk: they are told
-        when that is loaded."""
+        """As `loaded_or_compiled`. The functions are not kept on disk: they are given when the
+        entry is loaded."""
         path = _path(module, options) if provided.target(client.platform).keeps_callbacks else None
         if path is None:
             return _from_compiler(client, module, devices, options, self._callbacks)
@@ -157,7 +157,7 @@ class Executable:
         return _from_compiler(client, module, devices, options, self._callbacks)
 
     def whole(self) -> Any:
-        """The executable of the runtime with all of its instructions, for who reads them: one from
+        """The runtime's executable with all of its instructions, for tools that read them. One from
         disk is loaded without most."""
         if self._whole is None:
             module, code = self._module, self.load()
@@ -252,8 +252,8 @@ class OnDemand:
     """An executable that is made if somebody asks for it: that of a program that runs in pieces, as
     a whole.
 
-    code: what was loaded for it before it was made, to be run; only who reads it, or runs it when
-    that was evicted, has it made.
+    code: the executable from disk that runs in its place. The whole one is made only when somebody
+    reads it, or runs it after the code was evicted.
     """
 
     __slots__ = ("_made", "_code", "__weakref__")

@@ -59,8 +59,8 @@ _complained: set[tuple[Path, int | None]] = set()
 _UNKNOWN = UseCounts(written=1 << 62)  # of a folder without counts: nobody has looked through it
 
 
-# Passes that users give the compiler. What they do to programs has no name by which it could be
-# found.
+# The compiler passes of users. Nothing names what they do to programs, so nothing could be found by
+# it.
 user_passes: set[tuple[str, int, str]] = set()
 
 

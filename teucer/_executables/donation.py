@@ -23,8 +23,8 @@ def checked(
     """Raise the runtime's error if a donated argument is another one too, before anything has run;
     whether each call must be looked at so, since the runtime dies of it.
 
-    kept: which arguments the program takes, on so many devices. donated: of the arguments, of
-    which the last ones have the names that `info` says.
+    kept: which arguments the program takes. devices: on how many it runs. donated: which arguments
+    are given away. The last of them have the names in `info`.
     """
     first: dict[int, int] = {}
     for i, (x, taken) in enumerate(zip(args, kept, strict=True)):

@@ -95,7 +95,7 @@ def of_the_first(
     others: int,
     variant: str | None,
 ) -> str:
-    """Why a function of which no trace is there is traced.
+    """Why a function is traced for the first time.
 
     new: whether it is itself new. others: those that were made before where it was. variant: what a
     transformation made it for.
@@ -191,7 +191,7 @@ def _changes(
     """What changes in signatures of a function, and in the types of arguments that others made at
     its place were traced for.
 
-    What there are many of, the types, comes last.
+    The argument with the most changes, the types, comes last.
     """
     statics = [item for s in signatures for item in static_values(fun, s).items()]
     for name, values in _by_name(statics):

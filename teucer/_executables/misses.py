@@ -25,8 +25,8 @@ _KEPT = 64  # types of arguments that are remembered of functions made at one pl
 # How often functions were traced to be compiled, by what defines them, what wraps that, and name:
 # closures made in a loop, and gradients of one function, are one function here.
 _traced: dict[tuple[Any, Any, str], Count] = {}
-# Functions of which a transformation of Teucer's keeps several for one of the user's, and what each
-# is for.
+# The functions that a transformation keeps in several variants for one of the user's functions, and
+# what each variant is for.
 _variants: weakref.WeakKeyDictionary[Callable[..., object], str] = weakref.WeakKeyDictionary()
 
 

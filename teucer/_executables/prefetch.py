@@ -223,7 +223,7 @@ def _load(loadings: Sequence[_PendingLoad]) -> None:
 
 
 def _encoded(known: PrefetchList) -> bytes:
-    """A line of what is known of the whole, and a line an entry."""
+    """The list as text: a line about the whole program, then a line for each entry."""
     lines = [f"{known.fingerprint or '-'} {''.join('01'[kept] for kept in known.kept)}"]
     lines += [
         f"{e.name} {e.options.hex()} {e.platform} {','.join(map(str, e.devices))}"

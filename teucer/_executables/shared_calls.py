@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Begun(threading.local):
-    """The calls of this thread that have begun, of which C++ has not given the results."""
+    """The calls of this thread that have begun and have no results yet."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []

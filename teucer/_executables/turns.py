@@ -1,4 +1,4 @@
-"""Of several processes that need one program, one compiles it, and the others wait for its entry in
+"""Where several processes need one program, one compiles it, and the others wait for its entry in
 the cache.
 
 A process that compiles locks a file beside the entry, and removes it when it has ended. If it dies,

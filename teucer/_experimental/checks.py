@@ -210,7 +210,7 @@ def check_error(error: Error) -> None:
         raise TypeError(f"check_error takes an Error as argument, got type {type(error)} instead.")
     state, counts = error._state, tuple(map(len, error._state.shown))
     for _ in typeof(state.failed).shape:
-        # Of a batch, as in the batching rule.
+        # For a batch, as in the batching rule.
         last = (
             len(state.failed)
             - 1

@@ -89,7 +89,7 @@ class RooflineShape:
 
     @classmethod
     def from_aval(cls, aval: ShapedArray) -> RooflineShape:
-        """Of a type; of keys as the words that they are made of."""
+        """The shape of a type; for keys, that of their words."""
         physical = getattr(aval, "physical", None)
         if physical is None:  # what is no array, as a token
             return cls(shape=(), dtype=np.dtype(bool))

@@ -20,15 +20,15 @@ _SQUARE = (0, 1, 3, 2)
 _TWO_ROWS = (0, 1, 2, 3, 7, 6, 5, 4)
 _FOUR_ROWS = (0, 1, 2, 3, 7, 6, 5, 9, 10, 11, 15, 14, 13, 12, 8, 4)
 _CUBE = (0, 1, 3, 2, 6, 7, 5, 4)
-# Of chips with one core: kinds, the sizes of the box, and the ring through it.
+# Rings through boxes of chips with one core: the kinds, the sizes of the box, and the ring.
 _RINGS = (
     (("TPU v5 lite", "TPU v6 lite"), ((2, 2, 1),), _SQUARE),
     (("TPU v5 lite", "TPU v6 lite"), ((4, 2, 1), (2, 4, 1)), _TWO_ROWS),
     (("TPU v5p",), ((2, 2, 2),), _CUBE),
 )
 _CORES_IN_TRAYS = ("TPU v2", "TPU v3")
-# Boxes of which each process can have a contiguous part: for each mesh, the physical axes of each
-# of its axes.
+# Boxes where each process can have a contiguous part: for each mesh, the physical axes of each of
+# its axes.
 _CONTIGUOUS: dict[tuple[int, ...], dict[tuple[int, ...], tuple[tuple[int, ...], ...]]] = {
     (2, 2, 1): {(2, 2): ((1,), (0,))},
     (2, 2, 4): {(4, 4): ((2,), (0, 1))},

@@ -97,8 +97,8 @@ class DisabledSafetyCheck:
 
     @classmethod
     def custom_call(cls, target_name: str) -> DisabledSafetyCheck:
-        """Let a function call a foreign function of which no version but the present one may have
-        the same; "ALL": any."""
+        """Let a function call a foreign function although later versions may not have it; "ALL":
+        any foreign function."""
         return cls(f"custom_call:{target_name}")
 
     def is_custom_call(self) -> str | None:

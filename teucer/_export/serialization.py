@@ -276,7 +276,7 @@ def aval_of(text: Params, scope: SymbolicScope) -> ShapedArray:
 
 
 def sharding_text(sharding: NamedSharding | None, devices: Sequence[object] = ()) -> Any:
-    """A NamedSharding in a form that JSON can say; devices: those of which a Mesh's are told by
+    """A NamedSharding in a form that JSON can hold. devices: if a Mesh has these, they are named by
     their places."""
     if sharding is None:
         return None

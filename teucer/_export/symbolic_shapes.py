@@ -107,8 +107,7 @@ def symbolic_shape(
     scope: SymbolicScope | None = None,
     like: Sequence[object] | None = None,
 ) -> tuple[Any, ...]:
-    """A shape of which some sizes are symbolic, for `ShapeDtypeStruct`s that functions are exported
-    for.
+    """A shape with symbolic sizes, for the `ShapeDtypeStruct`s of exported functions.
 
     shape_spec: sizes with commas between them; a size is a sum of products of integers, variables,
         and floordiv(x, y), mod(x, y), max(x, y), min(x, y), with `^` for powers. `_` is the size of

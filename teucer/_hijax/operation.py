@@ -86,7 +86,7 @@ class Operation(Primitive):
     def multiple_results(self) -> bool:  # type: ignore[override]  # the library may set it later on
         return self.library.multiple_results
 
-    def _results(self, outs: Sequence[Value]) -> tuple[Any, ...]:
+    def _results(self, outs: Any) -> tuple[Any, ...]:
         return tuple(outs) if self.library.multiple_results else (outs,)
 
     def _evaluated(
@@ -106,7 +106,7 @@ class Operation(Primitive):
     def types(self, *avals: Any, **params: object) -> Any:
         return self._evaluated(avals, params)[0]
 
-    def effects(self, *avals: ShapedArray, **params: object) -> Any:
+    def effects(self, *avals: Aval, **params: object) -> Any:
         return self._evaluated(avals, params)[1]
 
     def evaluate(self, *args: Any, **params: object) -> Any:

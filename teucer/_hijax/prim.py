@@ -31,8 +31,8 @@ class HiPrim:
 
     The constructor sets `in_avals`, a tuple of trees of types, `out_aval`, a tree of types, and
     `params`, a dictionary whose entries become attributes; then it calls `super().__init__()`. The
-    object is called with arguments of these types. Of the rules, which take and give trees, those
-    are defined that are needed:
+    object is called with arguments of these types. Rules take and give trees. A class defines those
+    that are needed:
 
     expand(*args) -> results                               what it does, in terms of other
     operations

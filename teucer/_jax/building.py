@@ -61,7 +61,7 @@ def token_type() -> Any:
 
 
 def constant(text: str) -> Any:
-    """The value of a new constant, of which the text says elements and type."""
+    """The value of a new constant. text: its elements and type."""
     return hlo.constant(ir.Attribute.parse(text))
 
 
@@ -172,7 +172,7 @@ def to_bytecode(module: Any) -> bytes:
 def merge(target: Any, name: str, source: Any, symbols: Any = None) -> str:
     """Move the functions of a module into another as private ones; what its `main` is called there.
 
-    Names are changed where the target has them. Of `source` nothing is left that can be used.
+    Names are changed where the target has them. Nothing of `source` can be used afterwards.
     """
     symbols = ir.SymbolTable(target.operation) if symbols is None else symbols
     taken = {

@@ -273,7 +273,7 @@ def _run_storing(
 
 
 def merge_linear_aux(aux1: Callable[[], Any], aux2: Callable[[], Any]) -> tuple[bool, Any]:
-    """Of two readers, whether the first has a value, and the value of the one that has.
+    """Whether the first of two readers has a value, and the value of the reader that has one.
 
     Raises StoreException unless exactly one has.
     """
@@ -289,8 +289,7 @@ def merge_linear_aux(aux1: Callable[[], Any], aux2: Callable[[], Any]) -> tuple[
 
 
 def cache(call: Callable[..., object], *, explain: object = None) -> Callable[..., Any]:
-    """Of call(fun, *args), where fun is a WrappedFun, keep the results as long as its function
-    lives.
+    """Cache call(fun, *args), where fun is a WrappedFun, as long as its function lives.
 
     What the transformations hand out is kept too. explain: accepted for programs written for JAX.
 

@@ -35,7 +35,7 @@ class PartialVal(tuple[Any, Any]):
 
     @classmethod
     def unknown(cls, aval: ShapedArray) -> PartialVal:
-        """A value of which only the type is known."""
+        """An unknown value of a known type."""
         return cls((aval, None))
 
     def is_known(self) -> bool:

@@ -27,7 +27,7 @@ def _clients(op: str, platforms: Sequence[str] | str | None) -> list[Any]:
     if not all(isinstance(name, str) for name in names):
         raise TypeError(f"{op}: platforms are names such as 'cpu', got {platforms!r}.")
     there = backends.backends()
-    # Of a platform that this machine lacks there is no program to change.
+    # This machine may lack a platform; then there is no program to change.
     return [backends.client_of(name) for name in names if name in there or name not in PLATFORMS]
 
 

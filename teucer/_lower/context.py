@@ -393,7 +393,7 @@ class Context:
         return Named(self.label, places.where(self.source))
 
     def summed(self, x: Value, sharding: NamedSharding) -> Value:
-        """x laid out by a sharding over other axes of which its parts are still to be summed."""
+        """x laid out by a sharding over other axes. The sum of its parts is still to be taken."""
         if sharding.spec.unreduced - x.aval.unreduced:
             sharding.check_parts_of(x.aval)
             # Shardy aborts where an operation that sums is itself to give parts of the sum, and

@@ -96,8 +96,8 @@ class Module:
         return symbol
 
     def on_one_device(self, n_results: int, device: object = None) -> str:
-        """The attribute of an operation that one device, by default the first, is to run for all,
-        as a call of the host; '' where there is one.
+        """The attribute that lets one device alone run an operation, such as a call of the host. By
+        default it is the first device. '' where the program runs on one device.
 
         Raises ValueError for a device on which the program does not run.
         """

@@ -131,7 +131,7 @@ def partition(symbol: str, sharding: NamedSharding, ndim: int, *, of_type: bool 
         "{?}" if e is UNCONSTRAINED else f"{{{', '.join(map(_axis, entry_names(e)))}}}"
         for e in entries
     ]
-    # Of a manual axis the parts are written by hand.
+    # Along a manual axis the parts are written by hand.
     names = [
         n
         for n in sharding.mesh.axis_names

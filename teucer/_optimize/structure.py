@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 @final
 class Structure:
-    """What of a jaxpr does not depend on which variables it is written in. Its hash is computed
-    once."""
+    """A jaxpr without the names of its variables. Its hash is computed once."""
 
     __slots__ = ("_hash", "parts")
 

@@ -226,7 +226,8 @@ class AtomicRMW(_Access):
 
 
 def _one_by_one(x: Array, value: Array, mask: Any, views: Any, places: Any, operation: str) -> Any:
-    """What was there and the new array, where elements are named in any order and several times."""
+    """The values that were there, and the new array, where elements are named in any order and
+    several times."""
     combine = COMBINE[operation]
     numbers = jnp.reshape(jnp.arange(x.size, dtype=np.int32), x.shape)
     at = _references.read_part(numbers, *places, views=views)

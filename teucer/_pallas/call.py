@@ -55,8 +55,8 @@ _INT = ShapedArray((), np.dtype(np.int32))
 
 
 class _Interpreting(threading.local):
-    """How kernels are run that do not say so themselves: True, or an InterpretParams; None:
-    compiled."""
+    """How kernels run that do not say so themselves: compiled (None), or interpreted (True, or an
+    InterpretParams)."""
 
     how: Any = None
 
@@ -521,8 +521,8 @@ def _all_starts(index: ClosedJaxpr, grid: Sequence[Any]) -> list[Any] | None:
 def _with_room(
     dims: Sequence[Dim], shape: Sequence[Size], starts: list[Any] | None
 ) -> tuple[Dim, ...]:
-    """Axes of which blocks count elements, with so many elements behind the array that all blocks
-    lie within."""
+    """The axes whose blocks count elements, with padding behind the array so that all blocks lie
+    within."""
     found = []
     for axis, (d, n) in enumerate(zip(dims, shape, strict=True)):
         if not d.counts_blocks:

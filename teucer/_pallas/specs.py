@@ -74,7 +74,7 @@ class Blocked:
 
 @dataclasses.dataclass(frozen=True)
 class Squeezed:
-    """An axis of which the kernel sees one place, without the axis."""
+    """The kernel sees one place of this axis, without the axis."""
 
 
 squeezed = Squeezed()
@@ -82,7 +82,7 @@ squeezed = Squeezed()
 
 @dataclasses.dataclass(frozen=True)
 class Element:
-    """An axis of which the kernel sees `block_size` elements from any place: the index map counts
+    """The kernel sees `block_size` elements of this axis, from any place: the index map counts
     elements.
 
     padding: (before, behind), elements that may be read there and are not in the array.
@@ -94,7 +94,7 @@ class Element:
 
 @dataclasses.dataclass(frozen=True)
 class BoundedSlice:
-    """An axis of which the index map gives a slice, `pl.ds(start, size)`, of at most `block_size`
+    """The index map gives a slice of this axis, `pl.ds(start, size)`, of at most `block_size`
     elements."""
 
     block_size: Any

@@ -89,8 +89,8 @@ def axes_of(block: Block, rank: int) -> frozenset[int]:
 
 
 def order_of(kernel: Kernel) -> Order:
-    """What must run one after another. Scratch memory goes from step to step along axes of which no
-    result depends."""
+    """The parts that must run one after another. Scratch memory is handed from step to step along
+    axes that no result depends on."""
     rank = len(kernel.grid)
     long = frozenset(i for i, n in enumerate(kernel.grid) if n != 1)
     first = len(kernel.jaxpr.in_avals) - len(kernel.scratch) - len(kernel.outs)

@@ -35,7 +35,7 @@ class Job(NamedTuple):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What its program is kept by, on the jaxpr."""
+        """The key of its program in the cache of the jaxpr."""
         return (
             self.donated,
             self.keep_unused,

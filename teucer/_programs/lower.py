@@ -240,7 +240,7 @@ def _main(job: Job, consts: Sequence[Value], arg_names: Sequence[str]) -> _Main:
 
 
 def _where(job: Job, module: Module) -> Placement:
-    """Where a program runs, after the mesh or the device of which its text speaks."""
+    """Where a program runs: on the mesh or the device that its text names."""
     placement = job.placement
     if placement.mesh is None and module.mesh is not None:
         return over_mesh(placement, module.mesh, len(job.jaxpr.invars), module.named)

@@ -158,7 +158,7 @@ class Program:
 
     @property
     def whole(self) -> Any:
-        """The executable of the runtime with all of its instructions, for who reads them."""
+        """The runtime's executable with all of its instructions, for tools that read them."""
         return self._executable.whole()
 
     @property

@@ -63,7 +63,7 @@ def execute(program: Program, args: Sequence[Value], *, checked: bool = True) ->
     except XlaRuntimeError as err:
         raise explained(err)  # noqa: B904  # it has its cause
     if checked and (config.debug_nans.value or config.debug_infs.value):
-        from teucer._arrays.finite import check_finite  # for who asks
+        from teucer._arrays.finite import check_finite  # only with the option that asks for it
 
         check_finite(outs, program.name)
     for i, aval in program.tangents_of_integers:

@@ -35,7 +35,7 @@ class Piece(NamedTuple):
 class Stored(NamedTuple):
     """An array.
 
-    Of typed keys, `key` is the implementation; shape and dtype are those of their data.
+    For typed keys, `key` is the implementation; shape and dtype are those of their data.
     """
 
     shape: tuple[int, ...]
@@ -254,7 +254,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def total(manifests: Iterable[Manifest], tree: Any) -> Manifest:
-    """One manifest of what several processes have written of the same arrays."""
+    """One manifest from those that several processes have written of the same arrays."""
     parts = list(manifests)
     arrays = [
         stored[0]._replace(pieces=tuple(piece for part in stored for piece in part.pieces))

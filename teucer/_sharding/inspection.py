@@ -96,7 +96,7 @@ def _name_of(callback: Callable[[Sharding], None], mesh: BaseMesh, free: Mesh, n
     """What the text of a program names the function by that tells `callback` of a sharding over a
     mesh.
 
-    free: the devices along those of its axes that are not manual, of which the compiler speaks.
+    free: the devices along the axes that are not manual. The compiler knows only these.
     """
     key = (callback, mesh, free, ndim)
     if key not in _told:

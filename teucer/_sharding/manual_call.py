@@ -524,7 +524,7 @@ def _split(jaxpr: ClosedJaxpr, unknown: tuple[bool, ...], params: ShardMapParams
     kept = stage_jaxpr(known, split.known.in_avals, info)
     differ = params["newly_manual_axes"]
     if not params["check_vma"] and not jaxpr.effects:
-        # Nothing differs along an axis that divides no operand, and of which no operation speaks.
+        # Nothing differs along an axis that divides no operand and that no operation names.
         sums = [s.unreduced for s in params["in_specs"] if isinstance(s, PartitionSpec)]
         named = frozenset[str]().union(*map(names_of_spec, params["in_specs"]), *sums)
         differ = frozenset(
@@ -543,7 +543,7 @@ def _split(jaxpr: ClosedJaxpr, unknown: tuple[bool, ...], params: ShardMapParams
 def _batched(
     jaxpr: ClosedJaxpr, axis: Axis, batched: Sequence[bool], over: frozenset[str], check_vma: bool
 ) -> Any:
-    """The jaxpr on batches, in front, of which each device along the axes `over` has its part; and
+    """The jaxpr on batches, in front, where each device along the axes `over` has its part; and
     which results are batched."""
     out_batched: list[bool] = []
 

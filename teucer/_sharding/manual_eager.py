@@ -67,8 +67,8 @@ class Devices(NamedTuple):
 
 @final
 class ShardMapTracer(Tracer):
-    """A value of which each device has its own; the values are stacked, one for each place along
-    the axes that they vary over."""
+    """A value that each device has for itself. The values are stacked, one for each place along the
+    axes that they vary over."""
 
     __slots__ = ("aval", "value")
     aval: Any
@@ -117,7 +117,7 @@ def _rows_here(value: Value) -> Iterator[tuple[int, Any]]:
         yield from enumerate(np.asarray(shard.data), shard.index[0].start or 0)
 
 
-# What an operation is for all devices, by the operation and the types of its operands.
+# The programs of operations for all devices, by the operation and the types of its operands.
 _programs: dict[Any, Any] = {}
 
 

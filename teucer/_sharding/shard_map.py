@@ -218,7 +218,7 @@ def _call(
     whole = (None, PartitionSpec())
     if any(spec not in whole for spec in given):
         refuse_parts(call.tree, "When tracing for shard_map, where in_specs divide arguments")
-    # What has no spec is no argument: whatever it is, the function sees it as it is.
+    # A value without a spec is no argument: the function sees it as it is.
     divided = [i for i, spec in enumerate(given) if spec is not None]
     leaves, given = [call.leaves[i] for i in divided], [given[i] for i in divided]
     names_of_leaves = Names(f, call.tree, divided)

@@ -82,7 +82,7 @@ class JAXSparse(abc.ABC):
             moves.block_until_ready(buffer)
         return self
 
-    if TYPE_CHECKING:  # What `operators` attaches to the classes that have it.
+    if TYPE_CHECKING:  # The members that `operators` attaches to the classes.
 
         def __add__(self, other: object) -> Any: ...
         def __radd__(self, other: object) -> Any: ...

@@ -1,6 +1,6 @@
 """The class of batched COO arrays: buffers, shape and layout.
 
-What is computed with them is attached by `methods`.
+`methods` attaches the operations.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class _Window(NamedTuple):
 def _meeting_places(
     lhs: BCOO, rhs: BCOO, numbers: Any, window: _Window, out_shape: Sequence[int]
 ) -> tuple[Any, Any]:
-    """Of each pair of elements the place of their product, and whether there is one."""
+    """For each pair of elements, the place of their product, and whether there is one."""
     li, ri = lhs.indices[:, None], rhs.indices[None]
     meets = (
         _places.inside(lhs.indices, lhs.shape)[:, None]

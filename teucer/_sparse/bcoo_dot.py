@@ -1,6 +1,6 @@
 """Products with BCOO buffers as primitives.
 
-Of a sparse array and a dense one, and of two dense ones at given places.
+Products of a sparse array and a dense one, and products of two dense ones at given places.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def bcoo_dot_general_p(
 
 
 def _lhs_roles(c: Contraction) -> list[Role]:
-    """Of each axis of lhs: what becomes of it, and where it stands in the list of such axes."""
+    """For each axis of lhs, what becomes of it, and where it stands in the list of such axes."""
     lists = {"contract": c.lhs_contract, "batch": c.lhs_batch, "free": c.lhs_free}
     role = {a: (name, k) for name, axes in lists.items() for k, a in enumerate(axes)}
     return [role[a] for a in range(len(role))]
@@ -106,7 +106,7 @@ def _in_order(out: Any, roles: Sequence[Role], c: Contraction) -> Any:
 
 
 def _products(data: Any, blocks: Any, dense: Sequence[str]) -> Any:
-    """Of each stored element the product of its block with the one of rhs.
+    """For each stored element, the product of its block and the block of rhs.
 
     data: T[nse, *dense]; blocks: T[nse or 1, *paired, *free] -> T[nse, *batch, *dense free, *free]
     """
@@ -147,7 +147,7 @@ def bcoo_dot_general_sampled_p(
             f"bcoo_dot_general_sampled: indices.shape={indices.shape} name more axes than the "
             f"product has, {c.shape}."
         )
-    # Of each axis of the product, the axes of A and B that it comes from.
+    # For each axis of the product, the axes of A and B that it comes from.
     axes: list[tuple[int | None, int | None]] = [*zip(c.lhs_batch, c.rhs_batch, strict=True)]
     axes += [(a, None) for a in c.lhs_free] + [(None, b) for b in c.rhs_free]
     batch, sparse, dense = axes[:n], axes[n : n + n_sparse], axes[n + n_sparse :]

@@ -206,7 +206,7 @@ def bcoo_gather(
     if wanted is GatherScatterMode.FILL_OR_DROP:
         for axis, start in enumerate(full):
             inside = inside & (start >= 0) & (start <= operand.shape[axis] - sizes[axis])
-    # What is negative is out of bounds here, and no index from the end.
+    # A negative start is out of bounds here. It does not count from the end.
     full = [jnp.maximum(start, 0) for start in full]
     whole = BCOO(full_batch(operand), shape=operand.shape, unique_indices=operand.unique_indices)
     return _stacked(whole, full, sizes, d, inside, batch)

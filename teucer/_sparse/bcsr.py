@@ -115,9 +115,9 @@ def _by_kernel(data: Array, indices: Array, indptr: Array, rhs: Array) -> Any:
 
 
 def _are_within(indices: Any, indptr: Array, columns: int) -> Any:
-    """Whether every place is inside the matrix: an index beyond it is padding, of which the kernel
+    """Whether every place is inside the matrix. An index beyond it is padding, which the kernel
     does not know."""
-    # As unsigned numbers negative ones are large, so that one maximum says both.
+    # Read as unsigned, negative numbers are large, so one maximum shows both kinds of error.
     place, length = (
         lax.bitcast_convert_type(v, np.uint32) for v in (indices, indptr[1:] - indptr[:-1])
     )

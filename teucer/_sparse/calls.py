@@ -97,7 +97,7 @@ def _called(primitive: Any) -> Callable[..., Values]:
 
 
 def _viewed(primitive: Primitive, rule: Callable[..., Values]) -> Callable[..., Values]:
-    """A rule of what a primitive is (`structure`)."""
+    """A rule that is given the view of a primitive (`structure`)."""
 
     def on_values(
         evaluate: Evaluate, spenv: SparsifyEnv, *values: SparsifyValue, **params: Any

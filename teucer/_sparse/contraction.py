@@ -86,8 +86,8 @@ def moved_to_front(x: ArrayLike, axes: Sequence[int]) -> tuple[Any, list[int]]:
 
 
 def at_places(x: Array, places: Sequence[object]) -> Any:
-    """Of x, whose first axes are sparse ones, the blocks at places: T[*sparse, *rest], int[nse]
-    each -> T[nse, *rest].
+    """The blocks of x at places along its first axes, which are the sparse ones: T[*sparse, *rest],
+    int[nse] each -> T[nse, *rest].
 
     Out of bounds it is 0. For no places: x itself with an axis of size 1 in front.
     """

@@ -236,7 +236,7 @@ _shared(BCSR)
 
 
 def _element(mat: Any, axis: int) -> Any:
-    """The array of which mat is a batch along a batch dimension, which its buffers lack already."""
+    """An element of the batch mat along a batch dimension. Its buffers lack that axis already."""
     bufs, aux = mat.tree_flatten()
     return type(mat).tree_unflatten({**aux, "shape": _without(mat.shape, axis)}, bufs)
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 class Dependence(NamedTuple):
-    """Of a value: the pattern (None where it depends on nothing) and the number (None where it is
-    not known)."""
+    """How a value depends on the arguments: the pattern (None where it does not), and the number
+    (None where it is not known)."""
 
     pattern: Any
     value: Any

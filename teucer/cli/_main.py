@@ -42,9 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = options.command(options)
         sys.stdout.flush()
         return status
-    except (
-        BrokenPipeError
-    ):  # who reads has seen enough; what Python still writes as it ends goes nowhere
+    except BrokenPipeError:  # the reader has seen enough; the rest of the output goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except CommandError as err:

@@ -177,7 +177,7 @@ def _compile(function: Any, args: Sequence[Any], **options: Any) -> float:
 
 
 def _compiling(makes: dict[Any, Callable[[], float]]) -> dict[Any, float]:
-    """The least seconds of four rounds; of what takes long, of two."""
+    """The shortest time of four rounds in seconds; of two rounds where one takes long."""
     found: dict[Any, list[float]] = {}
     for turn in range(4):
         for key, make in makes.items():

@@ -120,7 +120,7 @@ def device_put_replicated(x: object, devices: Sequence[Device]) -> Any:
 
 
 def device_put_sharded(shards: Sequence[object], devices: Sequence[Device]) -> Any:
-    """A tree of arrays with an axis of the devices in front, of which each holds one shard."""
+    """A tree of arrays with a new leading axis. Each device holds one shard along it."""
     if not devices or len(shards) != len(devices):
         raise ValueError(
             f"device_put_sharded: {len(shards)} shards were given for {len(devices)} devices."

@@ -459,7 +459,7 @@ def _nothing(program: Checked) -> State:
 
 
 def _first(before: State, state: State) -> State:
-    """Of one program run again and again: the State of the first run that failed."""
+    """The State of the first failed run of a program that runs again and again."""
     later: State = pytrees.tree_map(
         lambda old, new: jnp.where(before.failed, old, new).astype(typeof(old).dtype), before, state
     )

@@ -68,7 +68,7 @@ class PolyShape(tuple[Any, ...]):
 
 
 class UnspecifiedOutputShapeDtype:
-    """Of results of a TensorFlow function, that nothing is said."""
+    """Says nothing about the results of a TensorFlow function."""
 
 
 def convert(

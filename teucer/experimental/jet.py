@@ -294,7 +294,7 @@ def _linear(
 def _convolved(
     call: Callable[..., object], order: int, primals: list[Any], series: list[list[Any] | None]
 ) -> tuple[Any, Any]:
-    """Of a product each term is the sum of products of terms whose orders sum to its own."""
+    """The terms of a product: each is the sum of products of terms whose orders sum to its own."""
     x, y = ([primal, *(terms or ())] for primal, terms in zip(primals, series, strict=True))
     outs = [
         _sum([call(x[j], y[k - j]) for j in range(k + 1) if j < len(x) and k - j < len(y)])

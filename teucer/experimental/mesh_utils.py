@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from teucer._base.lazy import listing
 from teucer._core.provided import provided
 from teucer._devices import backends
 from teucer._experimental.torus import in_torus
+
+if TYPE_CHECKING:
+    from teucer._core.typing import HostArray
 
 __all__ = ["create_device_mesh", "create_hybrid_device_mesh"]
 __dir__ = listing(__name__, __all__)
@@ -23,7 +26,7 @@ def create_device_mesh(
     *,
     contiguous_submeshes: bool = False,
     allow_split_physical_axes: bool = False,
-) -> Any:
+) -> HostArray:
     """The devices, by default all, in a grid of the given sizes, for `jax.sharding.Mesh`.
 
     They are in the order in which the platform numbers them, which is that of nearness on CPU and
@@ -59,7 +62,7 @@ def create_hybrid_device_mesh(
     process_is_granule: bool = False,
     should_sort_granules_by_key: bool = True,
     allow_split_physical_axes: bool = False,
-) -> Any:
+) -> HostArray:
     """The devices in a grid whose axes lie within granules and over them: granules are connected by
     a slower network.
 

@@ -35,8 +35,8 @@ from teucer._trees import pytrees
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from teucer._core.typing import Array
-    from teucer._xla.pytree import PyTree, PyTreeDef
+    from teucer._core.typing import AnyArray, Array
+    from teucer._xla.pytree import PyTree
 
 __all__ = [
     "ProcessFailureError", "assert_equal", "broadcast_one_to_all",
@@ -130,7 +130,7 @@ def _with_paths(tree: PyTree) -> list[tuple[tuple[object, ...], np.ndarray[Any, 
 
 
 @tracebacks.api_boundary
-def process_allgather(in_tree: PyTreeDef, tiled: bool = False) -> Any:
+def process_allgather(in_tree: PyTree, tiled: bool = False) -> Any:
     """The values that each process has, in all processes.
 
     in_tree: a pytree of arrays or numbers, T[shape] in each process; or arrays that lie over
@@ -148,7 +148,7 @@ def process_allgather(in_tree: PyTreeDef, tiled: bool = False) -> Any:
     def is_whole(x: object) -> TypeGuard[ArrayImpl]:
         return isinstance(x, ArrayImpl) and not x.is_fully_addressable
 
-    def gather(x: Array) -> np.ndarray[Any, Any]:
+    def gather(x: AnyArray) -> np.ndarray[Any, Any]:
         if is_whole(x):
             return _everywhere(x)
         value = np.asarray(x)
@@ -170,7 +170,7 @@ def process_allgather(in_tree: PyTreeDef, tiled: bool = False) -> Any:
 
 
 @tracebacks.api_boundary
-def broadcast_one_to_all(in_tree: PyTreeDef, is_source: bool | None = None) -> Any:
+def broadcast_one_to_all(in_tree: PyTree, is_source: bool | None = None) -> Any:
     """The values of one process, in all processes.
 
     in_tree: a pytree of arrays or numbers, of the same shapes and dtypes in every process.
@@ -262,7 +262,7 @@ def host_local_array_to_global_array(
     Array([0, 1], dtype=int32)
     """
 
-    def to_global(x: Array, spec: PartitionSpec) -> Any:
+    def to_global(x: AnyArray, spec: PartitionSpec) -> Any:
         if isinstance(x, Tracer):
             raise TypeError(
                 "host_local_array_to_global_array: a traced value has no parts on the host: "

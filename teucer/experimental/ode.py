@@ -264,7 +264,7 @@ def runge_kutta_step(
     return y0 + change, k[-1], error, k
 
 
-def interp_fit_dopri(y0: Any, y1: Any, k: Any, dt: Any) -> Any:
+def interp_fit_dopri(y0: Any, y1: Any, k: Any, dt: Any) -> Array:
     """The polynomial, highest power first, through a step: its ends, their slopes, and its middle.
 
     y0, y1: T[n], k: T[7, n], slopes at the stages  ->  T[5, n]
@@ -298,7 +298,7 @@ def initial_step_size(
     rtol: float,
     atol: float,
     f0: ArrayLike,
-) -> Any:
+) -> Array:
     """The length of a first step.
 
     Method: E. Hairer, S. P. Norsett and G. Wanner, "Solving Ordinary Differential Equations I",
@@ -320,7 +320,7 @@ def initial_step_size(
     return jnp.minimum(100 * first, second)
 
 
-def mean_error_ratio(error_estimate: Any, rtol: float, atol: float, y0: Any, y1: Any) -> Any:
+def mean_error_ratio(error_estimate: Any, rtol: float, atol: float, y0: Any, y1: Any) -> Array:
     """The root of the mean square of errors in units of what is tolerated.
 
     >>> mean_error_ratio(jnp.array([0.1]), 0.0, 0.1, jnp.ones(1), jnp.ones(1))
@@ -331,13 +331,13 @@ def mean_error_ratio(error_estimate: Any, rtol: float, atol: float, y0: Any, y1:
 
 
 def optimal_step_size(
-    last_step: object,
+    last_step: ArrayLike,
     mean_error_ratio: Any,
     safety: float = 0.9,
     ifactor: float = 10.0,
     dfactor: float = 0.2,
     order: float = 5.0,
-) -> Any:
+) -> Array:
     """The length of the next step: by at most ifactor longer or, after a step that is not accepted,
     dfactor shorter.
 
@@ -352,7 +352,7 @@ def optimal_step_size(
     )
 
 
-def abs2(x: ArrayLike) -> Any:
+def abs2(x: Any) -> Any:
     """The square of the absolute value.
 
     >>> float(abs2(jnp.array(3 + 4j)))

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from teucer._core.primitive import Axis, Undefined
-    from teucer._core.typing import Binary, Dims, Unary
+    from teucer._core.typing import Atom, Binary, Dims, DType, Unary
     from teucer._lower.context import Context
 
     # What rows name before they exist.
@@ -109,7 +109,7 @@ def _complex_dtype(dtype: DTypeLike, **params: object) -> Any:
     return np.dtype(np.complex128 if dtype in (np.float64, np.complex128) else np.complex64)
 
 
-def _to_bool(dtype: DTypeLike) -> Any:
+def _to_bool(dtype: DType) -> Any:
     return np.dtype(bool)
 
 
@@ -324,7 +324,7 @@ def _lower_integer_pow(ctx: Context, x: Value, y: int) -> Any:
     return result if y > 0 else ctx.op1("stablehlo.divide", (hlo.splat(ctx, 1, aval), result), aval)
 
 
-def _tangent_integer_pow(t: Array, z: ArrayLike, x: Array, y: int) -> Any:
+def _tangent_integer_pow(t: Array, z: ArrayLike, x: ArrayLike, y: int) -> Any:
     if y == 0:
         return typeof(z).zero
     return t if y == 1 else mul(t, mul(scalar_like(x, y), x if y == 2 else integer_pow(x, y - 1)))
@@ -664,7 +664,7 @@ class Clamp(Primitive):
                 total = array_ops.add_cotangents(total, where_else(taken(), t, scalar_like(t, 0)))
         return outs, (typeof(outs[0]).zero if total is None else total,)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
+    def batch(self, axis: Axis, args: Sequence[object], dims: Dims) -> Any:
         rank = typeof(args[1]).ndim - (dims[1] is not None)
         if not rank and (dims[0] is not None or dims[2] is not None):
             args = [array_ops.to_axis(v, d, axis.size, 0) for v, d in zip(args, dims, strict=True)]
@@ -701,7 +701,7 @@ clamp.__module__ = "teucer.lax"
 def _part(i: int) -> Any:
     """The part of a number that has been made of its parts."""
 
-    def simplify(known: Any, x: ArrayLike) -> Any:
+    def simplify(known: Any, x: Atom) -> Any:
         made = known.made.get(x)
         return made.invars[i] if made is not None and made.primitive is complex_p else None
 

@@ -82,7 +82,7 @@ class _Search:
         raise FloatingPointError("\n".join(lines))
 
     def look_inside(self, eqn: Eqn, operands: Sequence[Array], where: str) -> None:
-        """Of an equation that carries jaxprs: the equation within that is to blame raises."""
+        """Find the equation that is to blame within one that carries jaxprs, and let it raise."""
         match structure.of(eqn, operands) or structure.presumed(eqn, operands):
             case structure.Call(body):
                 around = eqn.where("\n    called from ") + source.callers(eqn.place) + where

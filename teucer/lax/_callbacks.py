@@ -90,7 +90,7 @@ class _Callback(Primitive):
 
     def evaluate(
         self,
-        *args: Array,
+        *args: object,
         callback: Callable[..., object],
         result_avals: Sequence[ShapedArray],
         sharding: SingleDeviceSharding | None = None,
@@ -145,7 +145,7 @@ class _Callback(Primitive):
 
         several = ctx.target.in_host_memory and ctx.module.mesh is not None
 
-        def call(*args: Array) -> tuple[Any, ...]:
+        def call(*args: object) -> tuple[Any, ...]:
             try:
                 return tuple(_checked(callback(*map(_for_python, args)), result_avals, callback))
             except BaseException as err:  # SystemExit at a prompt too

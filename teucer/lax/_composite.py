@@ -48,7 +48,7 @@ class Composite(Primitive):
     def effects(self, *avals: ShapedArray, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return jaxpr.effects
 
-    def evaluate(self, *args: Array, jaxpr: ClosedJaxpr, **params: object) -> Any:
+    def evaluate(self, *args: object, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(jaxpr(*args))
 
     def lower(
@@ -112,7 +112,7 @@ def composite(
 
     @functools.wraps(decomposition)
     @tracebacks.api_boundary
-    def call(*args: Array, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: Any) -> Any:
         leaves, tree = pytrees.tree_flatten(args)
         f = FlatFunction(
             functools.partial(decomposition, **kwargs), tree, "composite", named=decomposition
@@ -141,7 +141,7 @@ def composite(
     return call
 
 
-def _attribute(name: str, value: Array) -> str:
+def _attribute(name: str, value: object) -> str:
     """A value as the text of an MLIR attribute."""
     try:
         return attribute(value)

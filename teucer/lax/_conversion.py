@@ -33,7 +33,7 @@ from teucer.lax._structure import Linear, convert_element_type_p
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis, Undefined
-    from teucer._core.typing import Arrays, Avals, Dims, DType
+    from teucer._core.typing import Arrays, Atom, Avals, Dims, DType
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -268,13 +268,13 @@ class StopGradient(Primitive):
         return outs, (typeof(outs[0]).zero,)
 
     def transpose(self, cts: Sequence[object], x: ArrayLike) -> Any:
-        # Of a tangent it is the identity: what it stops is differentiation, which has been done.
+        # On a tangent it is the identity: it stops differentiation, which has been done.
         return tuple(cts)
 
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
         return self.call(*args), dims
 
-    def simplify(self, known: object, x: ArrayLike) -> Any:
+    def simplify(self, known: object, x: Atom) -> Any:
         return x
 
     padded = dialects.through

@@ -239,7 +239,7 @@ class DotGeneral(Primitive):
         *,
         dimension_numbers: Any,
         precision: object,
-        preferred_element_type: DTypeLike,
+        preferred_element_type: DTypeLike | None,
         out_sharding: object = None,
     ) -> Any:
         (aval,) = ctx.avals_out

@@ -123,7 +123,7 @@ class ArgExtreme(Primitive):
         (x,), (aval,) = args, avals
         if sizes.may_be_empty(aval.shape[axes[0]]):
             sizes.refuse("the axis may be empty, and then there is no such element")
-        # Of equal elements the first counts, and none is before the first of the array.
+        # The first of equal elements counts, and there is none before the first of the array.
         return self.call(
             sizes.mask(x, aval, self.start(aval.dtype), axes), axes=axes, index_dtype=index_dtype
         )

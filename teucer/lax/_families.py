@@ -29,7 +29,7 @@ from teucer.lax._costs import CHEAP, EXPENSIVE, FUSED
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, ArrayLike, Dims, DTypeLike, Params, Size
+    from teucer._core.typing import Array, ArrayLike, Dims, DType, DTypeLike, Params, Size
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
@@ -48,7 +48,7 @@ class Accepts(NamedTuple):
 
 
 @functools.cache
-def _accepted(kinds: tuple[object, ...], dtype: DTypeLike) -> bool:
+def _accepted(kinds: tuple[object, ...], dtype: DType) -> bool:
     return any(dtypes.issubdtype(dtype, kind) for kind in kinds)
 
 
@@ -624,7 +624,7 @@ def _with_accuracy(lower: str | Function) -> Function:
     """A lowering with the attribute that asks for an accuracy."""
     if not isinstance(lower, str):
 
-        def computed(ctx: Context, x: ArrayLike, accuracy: Any = None) -> Any:
+        def computed(ctx: Context, x: Value, accuracy: Any = None) -> Any:
             if accuracy is not None:
                 accuracy_text(
                     accuracy

@@ -15,7 +15,7 @@ import numpy as np
 from teucer._base import dtypes
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, ArrayLike, DTypeLike
+    from teucer._core.typing import Array, Atom, DTypeLike, HostArray
 
 
 # As a unit: the number all of whose bits are set.
@@ -30,7 +30,7 @@ def unit(left: float | None, right: float | None) -> Callable[..., Any]:
     with 1 is no identity.
     """
 
-    def simplify(known: Any, x: ArrayLike, y: ArrayLike) -> Any:
+    def simplify(known: Any, x: Atom, y: Atom) -> Any:
         for constant, number, other in (
             (known.constant(y), right, x),
             (known.constant(x), left, y),
@@ -55,7 +55,7 @@ def _is(literal: Any, number: float) -> bool:
 def involution(primitive: Callable[[], object]) -> Callable[..., Any]:
     """The rule of an operation that undoes itself."""
 
-    def simplify(known: Any, x: ArrayLike) -> Any:
+    def simplify(known: Any, x: Atom) -> Any:
         made = known.made.get(x)
         return made.invars[0] if made is not None and made.primitive is primitive() else None
 
@@ -71,7 +71,7 @@ def by_kind(
     """A function of scalars for integers and booleans, and another for floats; None where it is not
     known."""
 
-    def fold(*xs: Array) -> Any:
+    def fold(*xs: HostArray) -> Any:
         f = floats if dtypes.issubdtype(xs[0].dtype, np.floating) else integers
         return None if f is None else f(*xs)
 
@@ -88,7 +88,7 @@ def divide(x: Array, y: Array) -> Any:
     return (x - np.fmod(x, y)) // y
 
 
-def remainder(x: Array, y: ArrayLike) -> Any:
+def remainder(x: HostArray, y: HostArray) -> Any:
     """The remainder of integers with the sign of x, as XLA has it: of x / 0 it is x."""
     return x if y == 0 else np.zeros_like(x) if x.dtype.kind == "i" and y == -1 else np.fmod(x, y)
 
@@ -112,7 +112,7 @@ def shift(f: Callable[..., Any], kind: str) -> Callable[..., Any]:
     return fold
 
 
-def convert(x: Array, dtype: DTypeLike) -> Any:
+def convert(x: HostArray, dtype: DTypeLike) -> Any:
     """A number in another dtype, where that is rounded once at most, and no number out of range
     becomes an integer."""
     y = x.astype(dtype)

@@ -39,7 +39,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _dims_at(axis: Any, args: Sequence[Array], dims: Dims, at: int) -> list[Any]:
+def _dims_at(axis: Any, args: Sequence[ArrayLike], dims: Dims, at: int) -> list[Any]:
     """All operands with the batch dimension at `at`."""
     return [array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)]
 
@@ -57,7 +57,7 @@ class _Joins(Primitive):
             return outs, (typeof(outs[0]).zero,)
         return outs, self.call(*map(array_ops.instantiate, tangents), **params)
 
-    def evaluate(self, *xs: Array, **params: int) -> tuple[Any, ...]:
+    def evaluate(self, *xs: ArrayLike, **params: int) -> tuple[Any, ...]:
         return _many.join(xs, self, params, concatenate_p)
 
 
@@ -110,7 +110,7 @@ class Concatenate(_Joins):
             for x, a, b in zip(xs, starts, limits, strict=True)
         )
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, dimension: int) -> Any:
+    def batch(self, axis: Axis, args: Sequence[ArrayLike], dims: Dims, *, dimension: int) -> Any:
         at = next(d for d in dims if d is not None)
         return self.call(
             *_dims_at(axis, args, dims, at), dimension=dimension + (dimension >= at)
@@ -415,7 +415,7 @@ def stack(operands: Array | HostArray | Sequence[ArrayLike], axis: int = 0) -> A
     return stack_p.call(*xs, axis=canonical_axis(axis, np.ndim(xs[0]) + 1, "stack"))[0]
 
 
-def unstack(x: ArrayLike, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
     """The arrays of which x consists along an axis.
 
     Raises ValueError if the axis is out of range.
@@ -426,7 +426,7 @@ def unstack(x: ArrayLike, axis: int = 0) -> tuple[Any, ...]:
     return unstack_p.call(x, axis=canonical_axis(axis, np.ndim(x), "unstack"))
 
 
-def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Any]:
+def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     """operand cut along an axis into parts of the given sizes.
 
     Raises ValueError if the sizes do not add up to the axis' size, or the axis is out of range.

@@ -98,7 +98,7 @@ def _iota(shape: Sequence[int], axis: int) -> Any:
     return _shapes.broadcasted_iota(INT, shape, axis)
 
 
-def _fill(value: Array, shape: Sequence[int], dtype: DTypeLike) -> Any:
+def _fill(value: ArrayLike, shape: Sequence[int], dtype: DTypeLike) -> Any:
     if dtypes.is_extended(dtype):
         return _structure.broadcast_to(value, shape, ())
     return _structure.full(shape, value, dtype)

@@ -104,7 +104,7 @@ class Threefry2x32(Primitive):
             x1 = op("add", op("add", x1, keys[(i + 2) % 3]), splat(i + 1))
         return x0, x1
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
+    def batch(self, axis: Axis, args: Sequence[ArrayLike], dims: Dims) -> Any:
         rank = max(np.ndim(x) - (d is not None) for x, d in zip(args, dims, strict=True))
         xs = []
         for x, d in zip(args, dims, strict=True):

@@ -442,7 +442,7 @@ class RandomClone(KeyPrimitive):
         return (keys,)
 
     @dialects.on_keys.rule
-    def on_keys(self, ctx: Context, keys: ArrayLike) -> Any:
+    def on_keys(self, ctx: Context, keys: Value) -> Any:
         return (keys,)
 
 

@@ -622,8 +622,8 @@ _NAMED: dict[str, Callable[..., Any]] = {
 def monoid(
     computation: Callable[..., object], init: ArrayLike, aval: ShapedArray, named: Params
 ) -> Any:
-    """Of the reductions with a name of their own, the one that a computation and its initial value
-    are; None if none is."""
+    """The named reduction that does what a computation with its initial value does; None if there
+    is none."""
     lax = _elementwise
     names = {
         lax.add: "add",

@@ -39,7 +39,7 @@ from teucer.lax._reference_parts import part_aval as _part_aval
 if TYPE_CHECKING:
     from teucer._core.jaxpr import Eqn
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, ArrayLike, Dims, Params
+    from teucer._core.typing import Array, ArrayLike, Dims, Params, Value
 
 
 def _copy(x: ArrayLike) -> Any:
@@ -136,7 +136,7 @@ class Get(_OnReference):
         addupdate_p.call(ref.ref(), array_ops.instantiate(cts[0]), *places, views=views)
         return (None,) * (1 + len(places))
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, views: Views) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Value], dims: Dims, *, views: Views) -> Any:
         whole = self.call(args[0], views=())[0]
         outs, out_dims = batch_flat(
             lambda x, *places: [read_part(x, *places, views=views)], axis, (whole, *args[1:]), dims
@@ -203,7 +203,7 @@ class Swap(_OnReference):
         (ct,) = self.call(ref.ref(), array_ops.instantiate(cts[0]), *places, views=views)
         return (None, ct if type(value) is Undefined else None, *(None,) * len(places))
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, views: Views) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Value], dims: Dims, *, views: Views) -> Any:
         old, dim = get_p.batch(axis, (args[0], *args[2:]), (dims[0], *dims[2:]), views=views)
         _write_batch("set", axis, args, dims, views)
         return old, dim
@@ -333,7 +333,7 @@ def _made(ref: object) -> str:
 
 
 def _write_batch(
-    operation: str, axis: Any, args: Sequence[Array], dims: Dims, views: Views
+    operation: str, axis: Any, args: Sequence[Value], dims: Dims, views: Views
 ) -> None:
     """Write a batch of values at a batch of places: the whole array is read and written."""
     ref, value, *places = args

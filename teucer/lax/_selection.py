@@ -22,7 +22,7 @@ from teucer.lax._families import operands
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Aval, Dims
+    from teucer._core.typing import Atom, Aval, Dims
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
@@ -130,7 +130,7 @@ class SelectN(Primitive):
             which = _structure.broadcast_to(which, shape, (first,))
         return self.call(which, *cases), (first,)
 
-    def simplify(self, known: Any, which: ArrayLike, *cases: object) -> Any:
+    def simplify(self, known: Any, which: Atom, *cases: object) -> Any:
         chosen = known.constant(which)
         if chosen is not None:
             return cases[min(max(int(chosen.val), 0), len(cases) - 1)]

@@ -679,8 +679,8 @@ _KEEPS = frozenset(
 
 
 def never_negative(known: Any, x: Any, y: Any) -> tuple[ClosedJaxpr, tuple[()]] | None:
-    """Of x < y: false everywhere, if x counts and y is 0. Indices that users count need not be
-    counted from the end."""
+    """For x < y: always false, if x counts something and y is 0. So indices that come from counting
+    need not be checked for being negative."""
     zero = known.constant(y)
     if zero is None or zero.val != 0 or counts_along(known, x) is None:
         return None

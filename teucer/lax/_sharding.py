@@ -320,7 +320,7 @@ def _check_devices_of(x: Any, where: NamedSharding) -> None:
         )
 
 
-def _constrain(x: Any, where: ArrayLike, free: frozenset[int] = frozenset()) -> Any:
+def _constrain(x: Any, where: object, free: frozenset[int] = frozenset()) -> Any:
     return sharding_constraint_p.call(
         x,
         sharding=where,

@@ -34,7 +34,7 @@ from teucer.lax._structure import Linear, canonical_axis
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Dims, DTypeLike, Size
+    from teucer._core.typing import Atom, Dims, DTypeLike, Size
     from teucer._devices.partition import Labels
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
@@ -155,7 +155,7 @@ class Slice(Linear):
     def simplify(
         self,
         known: object,
-        x: Array,
+        x: Atom,
         *,
         start_indices: Sequence[int],
         limit_indices: Sequence[int],

@@ -226,7 +226,7 @@ def _sort_as_integers(ctx: Context, x: Value, dimension: int) -> Any:
     return hlo.bitcast_convert(ctx, flipped(found), x.aval.strengthen())
 
 
-def _order(a: Array) -> str | None:
+def _order(a: Any) -> str | None:
     return "TOTALORDER" if dtypes.issubdtype(a.dtype, np.floating) else None
 
 
@@ -483,7 +483,7 @@ def sort(
 
 def sort_key_val(
     keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """keys in ascending order along an axis, and values in the same order.
 
     >>> sort_key_val(np.int32([3, 1]), np.int32([7, 8]))
@@ -493,7 +493,7 @@ def sort_key_val(
     return sorted_keys, moved
 
 
-def top_k(operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True) -> list[Any]:
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True) -> list[Array]:
     """The k greatest elements along an axis in descending order, and their places; of equal ones
     the first come first.
 

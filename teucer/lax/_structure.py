@@ -36,10 +36,13 @@ if TYPE_CHECKING:
         Array,
         ArrayLike,
         Arrays,
+        Atom,
         Avals,
         Axes,
+        Cotangent,
         Dims,
         DTypeLike,
+        HostArray,
         Partition,
         Shape,
         Size,
@@ -203,7 +206,7 @@ class BroadcastInDim(Linear):
     def simplify(
         self,
         known: Any,
-        x: Array,
+        x: Atom,
         *,
         shape: Sequence[Size],
         broadcast_dimensions: Axes,
@@ -268,7 +271,12 @@ class ReduceSum(Linear):
         )
 
     def transpose(
-        self, cts: Tangents, x: Array | Undefined, *, axes: Axes, out_sharding: object = None
+        self,
+        cts: Sequence[Cotangent],
+        x: Array | Undefined,
+        *,
+        axes: Axes,
+        out_sharding: object = None,
     ) -> Any:
         return broadcast_in_dim_p.call(
             *cts,
@@ -302,7 +310,7 @@ class ReduceSum(Linear):
         sizes: Sizes,
         args: Arrays,
         avals: Avals,
-        outs: Arrays,
+        outs: Sequence[object],
         *,
         axes: Axes,
         out_sharding: Partition | None = None,
@@ -394,7 +402,7 @@ class Reshape(Linear):
     def simplify(
         self,
         known: Any,
-        x: Array,
+        x: Atom,
         *,
         new_sizes: Any,
         dimensions: Axes | None = None,
@@ -481,7 +489,7 @@ class Transpose(Linear):
         (dim,) = dims
         return self.call(args[0], permutation=(dim, *(i + (i >= dim) for i in permutation))), (0,)
 
-    def simplify(self, known: Any, x: ArrayLike, *, permutation: Axes) -> Any:
+    def simplify(self, known: Any, x: Atom, *, permutation: Axes) -> Any:
         made = known.made.get(x)
         again = made is not None and made.primitive is self
         source, order = (
@@ -571,12 +579,10 @@ class ConvertElementType(Primitive):
     ) -> Any:
         return self.call(*args, **params), dims
 
-    def simplify(
-        self, known: object, x: ArrayLike, **params: Unpack[ConvertElementTypeParams]
-    ) -> Any:
+    def simplify(self, known: object, x: Atom, **params: Unpack[ConvertElementTypeParams]) -> Any:
         return x
 
-    def fold(self, x: Array, **params: Unpack[ConvertElementTypeParams]) -> Any:
+    def fold(self, x: HostArray, **params: Unpack[ConvertElementTypeParams]) -> Any:
         return convert(x, params["new_dtype"])
 
     padded = dialects.through

@@ -34,7 +34,7 @@ def _on_axes(run: _F) -> _F:
     a hash."""
 
     @functools.wraps(run)
-    def along(x: ArrayLike, axis: int = -1, *args: Any, **kwargs: object) -> Any:
+    def along(x: ArrayLike, axis: Axis = -1, *args: Any, **kwargs: object) -> Any:
         return run(x, axis if type(axis) is int else axis_key(axis), *args, **kwargs)
 
     return cast("_F", along)
@@ -146,7 +146,7 @@ def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(2,))
-def _softmax(x: Array, where: ArrayLike, axis: int) -> Any:
+def _softmax(x: Array, where: ArrayLike | None, axis: Axis) -> Any:
     largest = jnp.max(x, axis, where=where, initial=-jnp.inf, keepdims=True)
     powers = jnp.exp(x - largest)
     result = powers / jnp.sum(powers, axis, where=where, keepdims=True)

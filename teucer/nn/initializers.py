@@ -20,6 +20,7 @@ from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer.lax._sharding import laid_out
 
 if TYPE_CHECKING:
+    from teucer._core.typing import Value
     from teucer._devices.specs import OutSharding
 
 __all__ = [
@@ -43,7 +44,7 @@ def _initializer(init: Callable[..., object]) -> Initializer:
 
     @functools.wraps(init)
     def placed(
-        key: Array,
+        key: Value,
         shape: Sequence[int],
         dtype: DTypeLike | None = None,
         out_sharding: OutSharding = None,
@@ -92,7 +93,7 @@ def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
     default = dtype
 
     @_initializer
-    def init(key: Array, shape: Sequence[int], dtype: DTypeLike | None = None) -> Any:
+    def init(key: Value, shape: Sequence[int], dtype: DTypeLike | None = None) -> Any:
         return jnp.full(shape, value, _dtype(dtype, default))
 
     return init

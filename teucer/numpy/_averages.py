@@ -19,7 +19,7 @@ __all__ = ["average"]
 
 
 @fast(static=("axis", "keepdims"))
-def _average(a: ArrayLike, axis: int, weights: ArrayLike, keepdims: bool) -> Any:
+def _average(a: ArrayLike, axis: Axis, weights: ArrayLike, keepdims: bool) -> Any:
     x, w = promote_dtypes("average", INEXACT, a, weights)
     x, w = (_structure.convert_element_type(v, typeof(v).dtype) for v in (x, w))  # not weakly typed
     axes = axes_of(axis, np.ndim(x))

@@ -13,7 +13,7 @@ from teucer.lax._functions import special
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Arrays
 
-# Of I1'(x) = sum of (2k + 1) (x / 2)^(2k) / (2 k! (k + 1)!), as many as count up to |x| = 1.
+# The terms of I1'(x) = sum of (2k + 1) (x / 2)^(2k) / (2 k! (k + 1)!) that matter up to |x| = 1.
 _SLOPE = [(2 * k + 1) / (2 * math.factorial(k) * math.factorial(k + 1)) for k in range(10)]
 
 

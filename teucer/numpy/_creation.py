@@ -462,7 +462,7 @@ def _like(
 ) -> Any:
     a = as_array(a)
     if _is_description(a):
-        # Of a reference's part, or a description of an array.
+        # a part of a reference, or a description of an array
         aval = ShapedArray(
             a.shape, dtypes.as_dtype(a.dtype), vma=getattr(a, "vma", None) or frozenset()
         )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.typing import DTypeLike
+from teucer._core.typing import DType, DTypeLike
 from teucer.numpy._creation import asarray
 
 __all__ = ["can_cast", "finfo", "iinfo", "isdtype", "issubdtype", "promote_types", "result_type"]
@@ -69,7 +69,7 @@ SCALAR_ALIASES = {
 finfo, iinfo = dtypes.finfo, dtypes.iinfo
 
 
-def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
+def issubdtype(arg1: DTypeLike | DType, arg2: DTypeLike) -> bool:
     """Whether dtype arg1 is arg2 or belongs to the family arg2, such as jnp.floating.
 
     >>> issubdtype('bfloat16', np.floating)

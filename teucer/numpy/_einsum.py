@@ -64,7 +64,7 @@ def einsum(
     _check_sizes(names, shapes)
     contractions = _contractions(names, shapes, optimize)
     if _dot_general is not None and _dot_general is not dot_general:
-        # Loaded for who injects a function.
+        # Loaded only where a function is injected.
         from teucer.numpy._einsum_products import products
 
         return products(

@@ -456,7 +456,7 @@ def _logaddexp_tangent(primals: Arrays, tangents: Arrays) -> Any:
     whole = lax.bitwise_and(lax.eq(x, y), lax.eq(lax.abs(x), infinite))
 
     def share(v: Any, w: Any) -> Any:
-        # Of the difference, which has more digits than what v is below the sum.
+        # The logistic function of the difference: it has more digits than v minus the sum.
         return lax.logistic(lax.where_else(whole, infinite, lax.sub(v, w)))
 
     return out, lax.add(lax.mul(tx, share(x, y)), lax.mul(ty, share(y, x)))

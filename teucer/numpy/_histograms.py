@@ -172,7 +172,7 @@ def histogram(
     density: bool | None = None,
     *,
     out_sharding: OutSharding = None,
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """How many elements of a lie in each bin, or the sum of their weights; and the edges of the
     bins.
 
@@ -234,7 +234,7 @@ def histogram2d(
     range: object = None,
     weights: ArrayLike | None = None,
     density: bool | None = None,
-) -> tuple[Any, Any, Any]:
+) -> tuple[Array, Array, Array]:
     """How many of the points (x, y) lie in each rectangle of bins, and the edges along either axis.
 
     >>> histogram2d(np.array([0., 1.]), np.array([0., 1.]), 2)[0].tolist()
@@ -256,7 +256,7 @@ def histogramdd(
     range: Any = None,
     weights: ArrayLike | None = None,
     density: bool | None = None,
-) -> tuple[Any, list[Any]]:
+) -> tuple[Array, list[Array]]:
     """How many of the points, which are the rows of sample, lie in each box of bins; and the edges
     along each axis.
 

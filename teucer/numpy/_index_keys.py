@@ -31,7 +31,7 @@ from teucer.numpy._nonzero import nonzero
 from teucer.numpy._operands import is_unknown, readable
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, Size, Value
+    from teucer._core.typing import AnyArray, Size, Value
 
 
 # What a key does to an axis. "window" (size) and "steps" (start, size, step) are slices; the place
@@ -129,8 +129,8 @@ def is_basic(key: Key) -> bool:
 
 
 def needs_places(key: Key, shape: Sequence[Size]) -> bool:
-    """Whether a slice has steps of which it is not known that they lie within the axis, so that
-    each place must be named."""
+    """Whether a slice may have steps beyond the axis, as far as is known. Then each place must be
+    named."""
     if all(item[0] != "steps" or is_constant(item[1:]) for item in key.items):
         return False
     axes = [item for i, item in enumerate(key.items) if item != NEW and i not in key.fresh]
@@ -440,7 +440,7 @@ def _array_parts(e: Any, position: int) -> list[tuple[str, Any]]:
     return [("int", int(e))] if isinstance(e, np.ndarray | np.generic) else [("scalar", e)]
 
 
-def _concrete_mask(mask: Array) -> np.ndarray[Any, Any]:
+def _concrete_mask(mask: AnyArray) -> np.ndarray[Any, Any]:
     value = mask.concrete() if isinstance(mask, Tracer) else mask
     if value is None:
         raise errors.NonConcreteBooleanIndexError(mask)

@@ -74,7 +74,7 @@ def _diagonal(x: Any, offset: int, axis1: int, axis2: int) -> Any:
     return _matrices._diagonal(moveaxis(x, (axis1, axis2), (-2, -1)), offset)
 
 
-def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """The places of the main diagonal of an array of ndim axes of size n.
 
     >>> diag_indices(2)
@@ -88,7 +88,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
     return (arange(size, dtype=index_dtype()),) * axes
 
 
-def diag_indices_from(arr: ArrayLike) -> tuple[Any, ...]:
+def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     """The places of the main diagonal of an array, whose axes have one size.
 
     >>> len(diag_indices_from(np.zeros((2, 2))))
@@ -116,7 +116,7 @@ def _triangle(places: tuple[np.ndarray[Any, Any], ...]) -> tuple[Any, Any]:
     return asarray(rows.astype(index_dtype())), asarray(columns.astype(index_dtype()))
 
 
-def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """The places on and below the k-th diagonal of an n x m array.
 
     >>> [i.tolist() for i in tril_indices(2)]
@@ -127,7 +127,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
     )
 
 
-def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """The places on and above the k-th diagonal of an n x m array.
 
     >>> [i.tolist() for i in triu_indices(2)]
@@ -145,7 +145,7 @@ def _plane(name: str, arr: ArrayLike) -> tuple[Any, ...]:
     return shape
 
 
-def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Any, Any]:
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """The places on and below the k-th diagonal of an array of two axes.
 
     >>> [i.tolist() for i in tril_indices_from(np.zeros((2, 2)))]
@@ -155,7 +155,7 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Any, Any]:
     return tril_indices(n, k, m)
 
 
-def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Any, Any]:
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """The places on and above the k-th diagonal of an array of two axes.
 
     >>> [i.tolist() for i in triu_indices_from(np.zeros((2, 2)))]
@@ -192,7 +192,7 @@ def fill_diagonal(
     return x.at[(positions(n),) * x.ndim].set(values)
 
 
-def ix_(*args: object) -> tuple[Any, ...]:
+def ix_(*args: object) -> tuple[Array, ...]:
     """Index arrays that name the block of all combinations of places, one array for each axis;
     masks give where they hold.
 
@@ -218,7 +218,7 @@ def ix_(*args: object) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Any, ...]:
+def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Array, ...]:
     """The places by axis of places in the flattened array of a shape; those outside are moved
     inside.
 

@@ -131,7 +131,7 @@ def norm(x: ArrayLike, ord: Any = None, axis: Any = None, keepdims: bool = False
 
 
 @fast(static=("axis", "keepdims", "ord"))
-def _vector_norm(x: ArrayLike, axis: int, keepdims: bool, ord: object) -> Any:
+def _vector_norm(x: ArrayLike, axis: Axis, keepdims: bool, ord: object) -> Any:
     x = _operand("vector_norm", x)
     return _of_vectors(x, ord, axes_of(axis, np.ndim(x)), keepdims)
 

@@ -394,7 +394,7 @@ def _pseudo_inverse_tangent(primals: Arrays, tangents: Arrays) -> Any:
     (x, rtol), (t, _) = primals, tangents
     p = _pseudo_inverse(x, rtol)
     p_h, t_h = adjoint(p), adjoint(t)
-    # Of a matrix m x n with n < m the products have n x n elements on their way, and not m x m.
+    # For a matrix m x n with n < m the intermediate products have n x n elements, and not m x m.
     wide = is_known_below(*np.shape(x)[-2:])
 
     def product(a: Array, b: Array, c: Array) -> Any:
@@ -507,7 +507,7 @@ def _lstsq(a: ArrayLike, b: ArrayLike, rcond: object, numpy_resid: bool) -> Any:
 
 def lstsq(
     a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False
-) -> tuple[Any, Any, Any, Any]:
+) -> tuple[Array, Array, Array, Array]:
     """The x for which |a x - b| is least, and of those the shortest; the squared residuals, the
     rank and the singular values of a.
 

@@ -115,7 +115,9 @@ def _array_equal(a: Array, b: Array, equal_nan: bool) -> Any:
     return lax.convert_element_type(_all(same), np.dtype(bool))
 
 
-def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
+def array_equal(
+    a1: ArrayLike | Sequence[Any], a2: ArrayLike | Sequence[Any], equal_nan: bool = False
+) -> Array:
     """Whether two arrays, or what can be made into arrays, have one shape and equal elements.
 
     >>> array_equal([1, 2], [1, 2])
@@ -127,7 +129,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     return _array_equal(a, b, equal_nan)
 
 
-def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
+def array_equiv(a1: ArrayLike | Sequence[Any], a2: ArrayLike | Sequence[Any]) -> Array:
     """Whether two arrays broadcast to one shape and are then equal.
 
     >>> array_equiv([1, 1], 1)

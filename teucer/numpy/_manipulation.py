@@ -316,7 +316,7 @@ def broadcast_shapes(*shapes: Value) -> tuple[Any, ...]:
     )
 
 
-def broadcast_arrays(*args: Any) -> list[Any]:
+def broadcast_arrays(*args: Any) -> list[Array]:
     """Arrays broadcast to their common shape.
 
     >>> [x.shape for x in broadcast_arrays(np.zeros(3), np.zeros((2, 1)))]
@@ -478,7 +478,7 @@ def _roll(x: Any, shifts: Any, axes: tuple[int, ...]) -> Any:
     return x
 
 
-def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The parts of x along an axis, without that axis.
 
     >>> [p.tolist() for p in unstack(np.array([[1, 2], [3, 4]]), axis=1)]

@@ -91,7 +91,7 @@ def nanprod(
 
 @fast(static=("name", "axis", "keepdims"))
 def _extreme(
-    name: str, a: ArrayLike, axis: int, keepdims: bool, initial: ArrayLike | None, where: Any
+    name: str, a: ArrayLike, axis: Axis, keepdims: bool, initial: ArrayLike | None, where: Any
 ) -> Any:
     x = strong(f"nan{name}", a)
     reduce = getattr(_reductions, f"_{name}").__wrapped__
@@ -143,7 +143,7 @@ def nanmin(
 
 
 @fast(static=("name", "axis", "keepdims"))
-def _arg(name: str, a: ArrayLike, axis: int, keepdims: bool) -> Any:
+def _arg(name: str, a: ArrayLike, axis: int | None, keepdims: bool) -> Any:
     x = strong(f"nan{name}", a)
     if not is_kind(x, np.inexact):
         return _reductions._arg.__wrapped__(name, x, axis, keepdims)

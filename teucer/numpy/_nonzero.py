@@ -28,7 +28,7 @@ _SIZE = (
 )
 
 
-def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
+def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
     """The places of the elements that are not zero: for each axis an array of indices.
 
     size: how many are given, cut off or filled up with fill_value (0, or a number for each axis);

@@ -111,7 +111,7 @@ def _array_operator(function: Any, symbol: str) -> Any:
     plain = function.__wrapped__
     swapped = plain is function  # _reflected's
 
-    def cache_miss(x: Array, y: Array) -> tuple[Any, Any]:
+    def cache_miss(x: Array, y: ArrayLike) -> tuple[Any, Any]:
         if y is not (y := as_array(y)):
             return cache_miss(x, y)[0], None
         if not accepts(x, y, symbol, swapped):

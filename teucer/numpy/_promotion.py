@@ -119,7 +119,7 @@ def _plan(name: str, kind: str, xs: Sequence[Any]) -> _Plan:
     dtype, weak = _met(nodes, avals)
     to_kind = _KIND.get(kind)
     if to_kind is not None and dtype != to_kind(dtype):
-        # Of a bool or an integer; weakly typed integers become weakly typed floats.
+        # The operands were bools or integers; weakly typed integers become weakly typed floats.
         dtype = to_kind(dtype)
     shapes = [a.shape for a in avals]
     shape = broadcast_shapes(name, shapes)

@@ -153,7 +153,7 @@ def _at_place(ordered: Any, last: Any, q: ArrayLike, method: str, counted: Any) 
 
 
 def _pick(ordered: Any, index: Any) -> Any:
-    """Of each line along the first axis the element at its index."""
+    """For each line along the first axis, the element at its index."""
     index = convert(index, np.dtype(np.int32))
     places = _structure.reshape(index, (1, *np.shape(index)))
     return _structure.reshape(

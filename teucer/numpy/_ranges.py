@@ -282,7 +282,7 @@ def _exact_ends(out: Any, low: ArrayLike, high: ArrayLike, endpoint: bool, axis:
 @converting
 def meshgrid(
     *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
-) -> list[Any]:
+) -> list[Array]:
     """The coordinates of a grid: for each sequence an array of them all over the grid.
 
     indexing: 'xy' lays the first sequence along the second axis, as in plots; 'ij' each along its

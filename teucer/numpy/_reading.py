@@ -92,7 +92,7 @@ def read(x: ArrayLike, key: Key, options: Options = Options()) -> Any:
 
 
 def with_fresh_axes(x: ArrayLike, key: Key) -> Any:
-    """x with the axes that boolean scalars in the key index."""
+    """x with a new axis for each boolean scalar in the key."""
     return _shapes.expand_dims(x, key.fresh) if key.fresh else x
 
 
@@ -262,8 +262,8 @@ def common_index_dtype(kinds: set[Any]) -> Any:
 def basic_windows(
     key: Key, shape: Sequence[Size], wrap: bool
 ) -> tuple[list[Any], list[Any], list[int]]:
-    """Of a basic key: items without new axes, places of the window, and the axes that the result
-    adds."""
+    """For a basic key: the items without new axes, the places of the window, and the axes that the
+    result adds."""
     return (
         [item for item in key.items if item != NEW],
         places(key, shape, wrap),

@@ -73,7 +73,7 @@ class View:
     multiref = False
     is_part = True
 
-    def _of(self, view: object, inner: ShapedArray, operands: Sequence[Array] = ()) -> View:
+    def _of(self, view: object, inner: ShapedArray, operands: Sequence[Any] = ()) -> View:
         return View(self.ref, (*self.transforms, view), (*self._operands, *operands), inner)
 
     def _indexed(self, key: object) -> View:
@@ -377,7 +377,7 @@ def _ref_getitem(ref: object, idx: object) -> Any:
     return View(ref)[idx]
 
 
-def _ref_setitem(ref: object, idx: object, x: Array) -> None:
+def _ref_setitem(ref: object, idx: object, x: ArrayLike) -> None:
     """Replace the elements that an index names."""
     if type(ref) is Ref and current_trace() is EVAL and type(x) in _PLAIN:
         # Written out, without views: this is what loops in Python do (benchmarks/).
@@ -396,7 +396,7 @@ def _ref_setitem(ref: object, idx: object, x: Array) -> None:
 _PLAIN = frozenset({int, float, bool, complex, ArrayImpl, np.ndarray})
 
 
-def _ref_addupdate(ref: object, x: Array, idx: object = ()) -> None:
+def _ref_addupdate(ref: object, x: ArrayLike, idx: object = ()) -> None:
     """Add x to the elements that an index names."""
     View(ref).addupdate(x, idx)
 

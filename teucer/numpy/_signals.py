@@ -384,7 +384,7 @@ def _interp(x: Any, xp: Any, fp: Any, period: Any, fixed: Any, rules: Any) -> An
     if type(n) is int and n == 1:
         out = broadcast_value(fp[0], x.shape)
     else:
-        # Of one knot, where that is known only at run time, both neighbours are that knot.
+        # A size of one may be known only at run time. Both neighbours are then the same knot.
         place = convert(searchsorted(xp, x, "right"), np.dtype(np.int32))
         i = _elementwise.clamp(np.int32(1), place, size_as(n - 1, np.dtype(np.int32)))
         wide = np.dtype(np.float32) if x.dtype.itemsize < 4 else x.dtype
@@ -528,7 +528,7 @@ def _covariance(x: Any, frequencies: Any, importances: Any, ddof: Any) -> Any:
         factor = total - ddof * _structure.reduce_sum(w * importances, [0]) / total
     if w is not None and frequencies is None:
         factor = total - ddof * _structure.reduce_sum(w * w, [0]) / total
-    # Of no more observations than degrees of freedom there is no covariance, as NumPy has it.
+    # With no more observations than degrees of freedom there is no covariance, as in NumPy.
     factor = where(factor > 0, factor, 0) if not x.shape[1] else factor
     centred = x - _structure.reshape(mean, (x.shape[0], 1))
     other = centred if w is None else centred * _structure.reshape(w, (1, x.shape[1]))

@@ -272,7 +272,7 @@ def _ordered_bits(bits: Any, dtype: Any) -> Any:
     least, most = (_structure.number(n, kind) for n in (np.iinfo(kind).min, np.iinfo(kind).max))
     infinity = _structure.number(np.array(np.inf, dtype).view(kind), kind)
     is_nan = _ufuncs.greater(_elementwise.bitwise_and(bits, most), infinity)
-    # Of negative floats the greater has the lesser bits.
+    # A greater negative float has lesser bits.
     return where(is_nan, most, where(bits < 0, least - bits, bits))
 
 
@@ -289,7 +289,7 @@ def _precedes(x: Any, v: Any, right: bool) -> Any:
 
 def _binary_search(x: Any, v: Any, right: bool, unrolled: bool) -> Any:
     n = x.shape[0]
-    # Of steps too many the last ones change nothing.
+    # Too many steps do no harm: the last ones change nothing.
     steps = int(min(dimensions.bounds(n).high, 2**31 - 1)).bit_length()
     wanted = _ordered(v)
     # Some processors round subnormals of this type to zero even where they only move.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["i0", "sinc"]
 
-# Of the series sin(x) / x = 1 - x^2 / 3! + ..., enough for float64 up to 1, and for the first 24
+# Terms of sin(x) / x = 1 - x^2 / 3! + ...: enough for float64 up to 1, and for the first 24
 # derivatives at 0.
 _SINC_TERMS = 12
 
@@ -69,9 +69,9 @@ def _sinc(x: ArrayLike) -> Any:
     for k in range(_SINC_TERMS, -1, -1):
         near = lax.add(lax.mul(near, square), scalar_like(x, (-1) ** k / math.factorial(2 * k + 1)))
     safe = lax.where_else(is_near, scalar_like(x, 1), turned)
-    # Of complex numbers by the sine itself.
+    # For complex numbers, by the sine itself.
     if typeof(x).dtype.kind == "c":
-        # Of infinities the sine is bounded, unless the imaginary part is infinite too.
+        # The sine of an infinite number is bounded, unless the imaginary part is infinite too.
         part = lax.real(x)
         is_infinite = lax.bitwise_and(
             lax.eq(lax.abs(part), scalar_like(part, math.inf)), lax.is_finite(lax.imag(x))

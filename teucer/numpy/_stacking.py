@@ -218,7 +218,7 @@ def _block(xs: Any) -> tuple[Any, int]:
     return concatenate(full, -depth), depth + 1
 
 
-def split(ary: ArrayLike, indices_or_sections: object, axis: int = 0) -> list[Any]:
+def split(ary: ArrayLike, indices_or_sections: object, axis: int = 0) -> list[Array]:
     """An array cut along an axis: into so many equal parts, or at the places given.
 
     Raises ValueError if the parts would not be equal.
@@ -229,7 +229,7 @@ def split(ary: ArrayLike, indices_or_sections: object, axis: int = 0) -> list[An
     return _split("split", ary, indices_or_sections, axis)
 
 
-def array_split(ary: ArrayLike, indices_or_sections: object, axis: int = 0) -> list[Any]:
+def array_split(ary: ArrayLike, indices_or_sections: object, axis: int = 0) -> list[Array]:
     """As `split`; the first parts are longer by one where they cannot be equal.
 
     >>> [x.tolist() for x in array_split(np.arange(5), 2)]
@@ -238,7 +238,7 @@ def array_split(ary: ArrayLike, indices_or_sections: object, axis: int = 0) -> l
     return _split("array_split", ary, indices_or_sections, axis)
 
 
-def hsplit(ary: ArrayLike, indices_or_sections: object) -> list[Any]:
+def hsplit(ary: ArrayLike, indices_or_sections: object) -> list[Array]:
     """An array cut along its second axis, or the first if it has one.
 
     >>> [x.tolist() for x in hsplit(np.arange(4), 2)]
@@ -248,7 +248,7 @@ def hsplit(ary: ArrayLike, indices_or_sections: object) -> list[Any]:
     return _split("hsplit", x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
-def vsplit(ary: ArrayLike, indices_or_sections: object) -> list[Any]:
+def vsplit(ary: ArrayLike, indices_or_sections: object) -> list[Array]:
     """An array cut along its first axis.
 
     >>> [x.shape for x in vsplit(np.zeros((4, 2)), 2)]
@@ -257,7 +257,7 @@ def vsplit(ary: ArrayLike, indices_or_sections: object) -> list[Any]:
     return _split("vsplit", ary, indices_or_sections, 0)
 
 
-def dsplit(ary: ArrayLike, indices_or_sections: object) -> list[Any]:
+def dsplit(ary: ArrayLike, indices_or_sections: object) -> list[Array]:
     """An array cut along its third axis.
 
     >>> [x.shape for x in dsplit(np.zeros((1, 2, 4)), 2)]

@@ -129,7 +129,8 @@ def take_along_axis(
     *,
     wrap_negative_indices: bool | None = None,
 ) -> Array:
-    """Of each line of arr along an axis the elements at the places of the same line of indices.
+    """For each line of arr along an axis, the elements at the places that the same line of indices
+    names.
 
     The other axes broadcast together. mode and fill_value as for `take`, without "wrap"; "one_hot"
     gives 0 for places outside, by comparing all places with all elements, which accelerators may do
@@ -180,8 +181,7 @@ def _take_along(x: Any, places: Any, axis: int, options: Options) -> Any:
 
 
 def _by_comparison(x: Any, places: object, axis: int, options: Options) -> Any:
-    """Of each line the elements whose own place is one of those that are asked for; zero where none
-    is."""
+    """For each line, the elements whose own place is asked for; zero where there is none."""
     places = _shapes.expand_dims(_wrapped(places, x.shape[axis], options), (axis + 1,))
     shape = (*places.shape[: axis + 1], *x.shape[axis:])
     own = _shapes.broadcasted_iota(places.dtype, shape, axis + 1)

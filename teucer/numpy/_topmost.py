@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from teucer._core.typing import Array, ArrayLike, Axis
@@ -49,7 +47,7 @@ def minmax(
 
 def top_k(
     a: ArrayLike, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: bool = True
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """The k greatest, or for mode "smallest" least, elements along an axis, and their places.
 
     NaN counts as greatest. sorted: has no effect: results are in order, the greatest or the least

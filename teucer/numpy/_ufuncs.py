@@ -46,10 +46,10 @@ def unary(
 ) -> LibraryUnary:
     """A row for a function of one operand, which a few functions take by keyword too."""
 
-    def function(x: Any, /) -> Any:
+    def function(x: ArrayLike, /) -> Array:
         return as_array(operation(*promote(name, kind, x)))
 
-    def by_keyword(x: ArrayLike) -> Any:
+    def by_keyword(x: ArrayLike) -> Array:
         return as_array(operation(*promote(name, kind, x)))
 
     return _named(by_keyword if keyword else function, name, kind, doc, "x")
@@ -74,7 +74,7 @@ def binary(
     """A row for a function of two operands, which meet in one dtype and shape; a few functions take
     them by keyword too."""
 
-    def function(x1: Any, x2: Any, /) -> Any:
+    def function(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         return operation(*promote(name, kind, x1, x2))
 
     def by_keyword(x1: ArrayLike, x2: ArrayLike) -> Array:

@@ -21,9 +21,7 @@ from teucer.numpy._reading import Options, read
 from teucer.numpy._writing import write
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from teucer._core.typing import Array, ArrayLike, Value
+    from teucer._core.typing import ArrayLike, Value
     from teucer._devices.specs import OutSharding
 
 
@@ -226,7 +224,7 @@ class Place:
 
     def power(
         self,
-        values: Sequence[Array],
+        values: ArrayLike,
         *,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
@@ -311,7 +309,7 @@ _PLAIN = frozenset({int, float, bool, complex, ArrayImpl, np.ndarray})
 def _method(operation: str, doc: str) -> Any:
     def method(
         self: Place,
-        values: Sequence[Array],
+        values: ArrayLike,
         *,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,

@@ -11,7 +11,7 @@ from teucer.numpy._nonzero import nonzero
 from teucer.numpy._promotion import check_arraylike
 
 if TYPE_CHECKING:
-    from teucer._core.typing import ArrayLike
+    from teucer._core.typing import Array, ArrayLike
 
 __all__ = ["mask_indices", "where"]
 
@@ -48,7 +48,7 @@ def where(
 
 def mask_indices(
     n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """The places of a matrix of n rows and columns that mask_func(matrix, k), such as `triu`, does
     not set to 0.
 

@@ -216,7 +216,7 @@ def _scattered(
     target = jnp.full((ceil_div(ids.shape[0], bucket_size), count, *rest), start, data.dtype)
     places = jnp.broadcast_to(buckets.reshape(-1, *(1,) * (ids.ndim - 1)), ids.shape)
     parts = getattr(target.at[places, ids], operation)(data, **options)
-    # Of a size that is not known there may be no bucket at all.
+    # A size that is not known may be 0: then there is no bucket.
     initial = {"initial": start} if operation in ("max", "min") else {}
     return _REDUCE[operation](parts, axis=0, **initial).astype(data.dtype)
 

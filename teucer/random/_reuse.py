@@ -177,8 +177,7 @@ def _uses(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
 
 
 def _unknown(walk: Keys, eqn: Eqn, operands: Sequence[Array]) -> list[Any]:
-    """Of an operation that is not known it is assumed that it uses its keys, and gives used
-    ones."""
+    """An unknown operation is assumed to use its keys, and to give used ones."""
     _uses(walk, eqn, operands)
     return [walk.new(v.aval.shape, used=True) if is_key(v.aval) else None for v in eqn.outvars]
 

@@ -35,14 +35,14 @@ def cholesky(
     Array([[2.]], dtype=float32)
     """
     (a,) = matrices("cholesky", a)
-    # Of the two triangles only the one asked for is read.
+    # Only the triangle that is asked for is read.
     factor = lax.linalg.cholesky(a if lower else adjoint(a), symmetrize_input=False)
     return factor if lower else adjoint(factor)
 
 
 def cho_factor(
     a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> tuple[Any, bool]:
+) -> tuple[Array, bool]:
     """The Cholesky factor and `lower`, for `cho_solve`.
 
     >>> cho_factor(jnp.array([[4.]]))
@@ -121,7 +121,7 @@ def triangular(
 @fast(static=("permute_l", "overwrite_a", "check_finite"))
 def lu(
     a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """p, l, u with a = p @ l @ u: a permutation, a unit lower and an upper triangular matrix; or p
     @ l, u.
 
@@ -144,7 +144,7 @@ def lu(
 @fast(static=("overwrite_a", "check_finite"))
 def lu_factor(
     a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """The LU factorization with both factors in one matrix, and the row with which each row was
     exchanged.
 
@@ -213,7 +213,7 @@ def qr(
     mode: str = "full",
     pivoting: bool = False,
     check_finite: bool = True,
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """q, r with a = q @ r, orthonormal columns in q and r upper triangular.
 
     mode: 'full' (q is square), 'economic', or 'r' (r alone, in a tuple). pivoting: also the
@@ -334,7 +334,7 @@ def eigh(
 
 
 @fast(static=("output",))
-def schur(a: ArrayLike, output: str = "real") -> tuple[Any, Any]:
+def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
     """t, z with a = z @ t @ z^H: z unitary, t upper triangular; for output='real' of real a, with
     blocks of 2 on its diagonal.
 

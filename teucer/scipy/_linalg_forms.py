@@ -65,7 +65,7 @@ def qr_multiply(
     conjugate: bool = False,
     overwrite_a: bool = False,
     overwrite_c: bool = False,
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """(c @ q, r) of the factorization a = q @ r, or (q @ c, r) for mode 'left'; with pivoting the
     permutation follows.
 
@@ -100,7 +100,7 @@ def polar(
     method: str = "qdwh",
     eps: float | None = None,
     max_iterations: int | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """u, p with a = u @ p, or p @ u for side 'left': u has orthonormal columns (or rows), p is
     positive semidefinite.
 
@@ -174,7 +174,7 @@ def _unitary_jvp(
 
 
 @fast(static=("check_finite",))
-def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Any, Any]:
+def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
     """The complex Schur form of a real one: t, z with T = Z^H z t z^H Z, and t triangular.
 
     T, Z: T[..., n, n], of `schur`.

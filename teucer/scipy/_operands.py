@@ -72,7 +72,7 @@ def identity(x: Array, columns: int | None = None) -> Array:
     return jnp.reshape(eye, (*(1,) * (x.ndim - 2), *eye.shape))
 
 
-def along_last(v: Array, x: Array) -> Array:
+def along_last(v: ArrayLike, x: Array) -> Array:
     """A vector as the last of as many axes as x has."""
     return jnp.reshape(v, (*(1,) * (x.ndim - 1), -1))
 

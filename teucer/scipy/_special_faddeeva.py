@@ -211,7 +211,7 @@ def _fresnel_jvp(primals: Arrays, tangents: Arrays) -> Any:
 
 
 @fast
-def fresnel(x: ArrayLike) -> tuple[Any, Any]:
+def fresnel(x: ArrayLike) -> tuple[Array, Array]:
     """The integrals of sin(pi t^2 / 2) and of cos(pi t^2 / 2) over t from 0 to x.
 
     >>> fresnel(0.)
@@ -266,7 +266,7 @@ def _sici_jvp(primals: Arrays, tangents: Arrays) -> Any:
 
 
 @fast
-def sici(x: ArrayLike) -> tuple[Any, Any]:
+def sici(x: ArrayLike) -> tuple[Array, Array]:
     """The integral of sin(t) / t over t from 0 to x, and the cosine integral Ci(x), which for x < 0
     is that of -x.
 

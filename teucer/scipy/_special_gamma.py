@@ -359,7 +359,7 @@ def _comb(n: Any, k: Any, repetition: bool) -> Any:
     log_beta = _betaln(safe_n - safe_k + 1, safe_k + 1)
     is_large = safe_n > 1e6
     divisor = safe_n + 1
-    # Of large numbers the quotient may have a size, though its parts have none.
+    # The quotient of large numbers may be finite though its parts are not.
     value = jnp.where(
         is_large,
         jnp.exp(-log_beta - jnp.log(divisor)),

@@ -20,7 +20,7 @@ from teucer.numpy._library import fast
 from teucer.scipy._operands import floating, inexact, real, strong
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Arrays, HostArray
+    from teucer._core.typing import Arrays
 
 
 @fast
@@ -136,7 +136,7 @@ def _bessel_jn(z: ArrayLike, v: int, n_iter: int) -> Any:
     is_zero = z == 0
     safe = jnp.where(is_zero, 1, z)
 
-    def step(quotient: Array, k: HostArray) -> tuple[Array, Array]:
+    def step(quotient: Array, k: Any) -> tuple[Array, Array]:
         quotient = 1 / (2 * k / safe - quotient)
         return quotient, quotient
 
@@ -165,10 +165,10 @@ def _fraction(n: Array, x: Array) -> Any:
     return 1 / (x + n - lax.fori_loop(0, count, step, jnp.zeros_like(x)))
 
 
-def _series(n: int, x: ArrayLike) -> Any:
+def _series(n: Array, x: Array) -> Any:
     """E_n(x) for 0 < x <= 1 and n >= 1. Abramowitz & Stegun 5.1.12."""
 
-    def step(m: ArrayLike, state: Any) -> Any:
+    def step(m: Array, state: Any) -> Any:
         # term is (-x)^m / m!; the one of m = n - 1 stands apart.
         term, total, apart = state
         gap = m - n + 1
@@ -240,7 +240,7 @@ def _growing(x: Array) -> Any:
     is_far = x > 40
     near, far = jnp.where(is_far, 1.0, x), jnp.where(is_far, x, 50.0)
 
-    def step(k: int, state: Any) -> Any:
+    def step(k: ArrayLike, state: Any) -> Any:
         power, total = state
         power = power * near / k
         return power, total + power / k

@@ -74,8 +74,8 @@ def _check(name: str, m: int, n: int, z: ArrayLike) -> None:
 
 
 def _coefficients(n: int, *, is_normalized: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of each degree from 1 on: the factors of the degree before and of that before it, by order,
-    and that of the diagonal."""
+    """Factors of the recurrence for each degree from 1 on, by order: for the degree before, for the
+    one before that, and for the diagonal."""
     degree, order = np.arange(1.0, n + 1)[:, None], np.arange(n + 1.0)
     gap = np.where(order < degree, degree - order, 1)
     if not is_normalized:

@@ -37,7 +37,7 @@ def map_coordinates(
     order: int,
     mode: str = "constant",
     cval: ArrayLike = 0.0,
-) -> Any:
+) -> Array:
     """The elements of an array at places between them.
 
     input: T[...], of n axes. coordinates: n arrays or lists, of shapes that broadcast, of places

@@ -173,7 +173,7 @@ class RefType(Aval):
         return RefType(inner.update(**changes) if changes else inner, **own)
 
     def __getattr__(self, name: str) -> Any:
-        # Of a high type: what that says of itself.
+        # A reference to a value of a high type has that type's own attributes.
         if name in ("shape", "dtype", "weak_type", "ndim"):
             return getattr(self.inner, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

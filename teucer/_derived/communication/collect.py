@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from teucer._core.typing import Value
 
 
-# Of n devices, each with b bytes, what one sends if they send in a ring.
+# How many bytes one of n devices sends in a ring, if each has b bytes.
 _SENT: dict[str, Callable[[int, int], float]] = {
     "all-reduce": lambda b, n: 2 * b * (n - 1) / n,
     "all-gather": lambda b, n: b * (n - 1),
@@ -36,7 +36,7 @@ _WRITTEN = re.compile(
     r"psum|pmax|pmin|pmean|all_gather|all_to_all|ppermute|reduce_scatter|pbroadcast"
     r"|pgather|ragged_all"
 )
-# What fusions that only move elements are called after.
+# Words in the names of fusions that only move elements.
 _MOVING = {
     "fusion", "wrapped", "loop", "input", "copy", "bitcast", "convert", "transpose", "slice",
     "dynamic-slice", "reshape", "clone",
@@ -288,7 +288,7 @@ class _Reader:
     def _loop_operand(
         self, computation: hlo.Computation, element: hlo.Instruction
     ) -> tuple[hlo.Computation, str] | None:
-        """What a loop is given for an element of its state that no turn changes."""
+        """The operand of a loop for an element of its state that no turn changes."""
         index = element.attribute(r"index=(\d+)")
         state = computation.instructions.get(element.operands[0])
         if index is None or state is None or state.opcode != "parameter":

@@ -95,7 +95,7 @@ class Communication:
         )
 
     def __rich__(self) -> Any:
-        from rich.table import Table  # for who prints it by rich
+        from rich.table import Table  # only where rich prints the table
 
         table = Table(title=self.title, title_justify="left")
         for i, name in enumerate(HEAD):

@@ -163,8 +163,8 @@ register_node(Updated, lambda x: ((), None), _put_together, None)
 def run_fast(
     job: Job, args: Sequence[Value], consts: Sequence[Value], out_tree: PyTreeDef
 ) -> tuple[list[Any], FastPath | None]:
-    """As `run`, for a function that C++ calls: the results, and what it needs to run the program
-    itself, and in place."""
+    """As `run`, for a function that C++ calls. Gives the results, what C++ needs to run the program
+    itself, and which arguments change in place."""
     if takes_references(consts):  # which it does not take apart
         return run(job, args), None
     found, given = on_arrays(job, args), arrays(args)
@@ -181,7 +181,7 @@ def run_fast(
 def _dispatcher(job: Job) -> Callable[..., tuple[Any, ...]]:
     """What runs a job on arrays again and again: C++ finds the program."""
 
-    def cache_miss(*given: Array) -> tuple[Any, Any]:
+    def cache_miss(*given: Value) -> tuple[Any, Any]:
         program = program_for(job._replace(placement=placement_of(given)))
         fast = fast_path(program, tree_structure((0,) * len(program.out_avals)), given)
         return tuple(execute(program, given)), fast

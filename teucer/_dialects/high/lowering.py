@@ -40,7 +40,7 @@ class Operands(NamedTuple):
     sources: list[int]
 
     def count(self, start: int, stop: int) -> int:
-        """Of how many low values operands are made, from `start` to `stop`."""
+        """How many low values make up the operands from `start` to `stop`."""
         return sum(start <= i < stop for i in self.sources)
 
 

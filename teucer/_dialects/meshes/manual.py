@@ -35,8 +35,8 @@ class Manual(NamedTuple):
 
     @property
     def free_mesh(self) -> Mesh:
-        """The devices along the axes that are not manual, where the first stand along those that
-        are."""
+        """A mesh of the devices along the axes that are not manual, at the first place along each
+        manual axis."""
         mesh = self.mesh
         first = tuple([0 if name in self.axes else slice(None) for name in mesh.axis_names])
         return Mesh(

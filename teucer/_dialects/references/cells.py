@@ -134,8 +134,8 @@ _given = _Given()
 
 
 def _part(ref: Ref) -> tuple[tuple[Any, ...], Any]:
-    """What a program is given of a reference, and what it is called for: one that is given twice,
-    or has ended, matches none."""
+    """How a program knows a reference, and what messages call it. A reference that is given twice,
+    or that has ended, matches none."""
     refs = _given.refs
     if ref._gone or ref in refs:
         return (), object()

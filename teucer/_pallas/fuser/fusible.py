@@ -34,8 +34,8 @@ class Fusion:
     """What comes before or behind a fusible function: a function, with the types that it takes and
     gives.
 
-    An argument of a fusible function is one without arguments, which computes the value. What comes
-    behind is one of the result.
+    A fusible function gets each argument as a function without arguments, which computes the value.
+    The function for its result takes the result.
     """
 
     # Libraries annotate with its types, as `Fusion[[int], Array]`.

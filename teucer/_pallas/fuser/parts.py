@@ -143,7 +143,7 @@ class Numbers:
 
 
 def begin_at(part: Part, element: int) -> Part | None:
-    """The part of an array of which `part` is that of the elements from `element` on; None if
+    """The part of the whole array, if `part` belongs to its elements from `element` on; None if
     blocks do not meet."""
     if element % part.size:
         return None

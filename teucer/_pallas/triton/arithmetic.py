@@ -1,4 +1,4 @@
-"""Triton's rules of what acts on each element: arithmetic, functions, comparisons, conversions."""
+"""Triton's rules of elementwise primitives: arithmetic, functions, comparisons, conversions."""
 
 from __future__ import annotations
 

@@ -339,7 +339,7 @@ class Writer:
 
 
 def _covers(x: Value, y: Value) -> bool:
-    """Whether y repeated to the shape of both is of the shape of x."""
+    """Whether x already has the shape to which x and y broadcast."""
     return not y.shape or (
         len(x.shape) == len(y.shape) and all(n >= m for n, m in zip(x.shape, y.shape, strict=True))
     )

@@ -345,7 +345,7 @@ def run_deserialization(
 
 
 class Limiter:
-    """Of how many bytes at once are read: who wants more waits.
+    """Limits how many bytes are read at once: a caller that wants more waits.
 
     A part that is larger than the limit is read alone.
     """
@@ -382,7 +382,7 @@ def run_async(work: Callable[[], Awaitable[Any]]) -> Any:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(run())
-    from concurrent.futures import ThreadPoolExecutor  # for who calls this within an event loop
+    from concurrent.futures import ThreadPoolExecutor  # for callers within an event loop
 
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, run()).result()

@@ -1,9 +1,10 @@
 """Kernels fused with what comes before and behind them (docs/kernels.md).
 
-A fusible function gets its arguments as functions that compute them, `Fusion`, and one that is
-applied to its result. A kernel asks for the values that these close over (`get_fusion_values`), and
-for which blocks of them make a block of its own (`pull_block_spec`, `push_block_spec`), so that all
-is computed block by block.
+A fusible function does not get arrays. For each argument it gets a `Fusion`, a function that
+computes the value, and one more that is to be applied to its result. A kernel asks for the values
+that these functions close over (`get_fusion_values`). It also asks which blocks of those values are
+needed for one of its own blocks (`pull_block_spec`, `push_block_spec`), so that everything is
+computed block by block.
 """
 
 from teucer._pallas.fuser.blocks import (

@@ -33,7 +33,7 @@ def default(eqn: Eqn) -> RooflineResult:
     """An operation for each element, of reductions for each but the first; nothing where elements
     only change place.
 
-    Of the primitives of others nothing is known.
+    Nothing is known of other libraries' primitives.
     """
     name = eqn.primitive.name
     if (

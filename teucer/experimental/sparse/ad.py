@@ -21,7 +21,7 @@ from teucer._transform import reverse
 from teucer._trees import pytrees
 
 if TYPE_CHECKING:
-    from teucer._core.typing import ArrayLike, Value
+    from teucer._core.typing import Value
 
 __all__ = [
     "flatten_fun_for_sparse_ad", "grad", "hessian", "is_sparse", "jacfwd", "jacobian", "jacrev",
@@ -30,7 +30,7 @@ __all__ = [
 __dir__ = listing(__name__, __all__)
 
 
-def is_sparse(x: ArrayLike) -> bool:
+def is_sparse(x: object) -> bool:
     """Whether x is a sparse array."""
     return isinstance(x, JAXSparse)
 

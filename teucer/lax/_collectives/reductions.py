@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -45,7 +45,7 @@ from teucer.lax._structure import (
 )
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Axes, AxisName, Dims, Groups, Params, Size, Value
+    from teucer._core.typing import AxisName, Dims, Groups, Params, Size, Value
     from teucer._lower.context import Context
 
 __all__ = [
@@ -87,7 +87,7 @@ class AllReduce(Collective):
     def names(self, params: Params) -> tuple[Any, ...]:
         return params["axes"]
 
-    def types(self, x: ShapedArray, *, axes: Axes, axis_index_groups: Groups) -> Any:
+    def types(self, x: ShapedArray, *, axes: Sequence[Hashable], axis_index_groups: Groups) -> Any:
         size_of(axes, self.name)
         return (x,)
 
@@ -95,7 +95,12 @@ class AllReduce(Collective):
 
     @dialects.varies.rule
     def varies(
-        self, vma: frozenset[str], x: Array, *, axes: Axes, axis_index_groups: Groups
+        self,
+        vma: frozenset[str],
+        x: ShapedArray,
+        *,
+        axes: Sequence[Hashable],
+        axis_index_groups: Groups,
     ) -> Any:
         return vma if axis_index_groups is not None else vma - set(axes)
 
@@ -326,7 +331,7 @@ def pmin(x: object, axis_name: AxisName, *, axis_index_groups: Groups = None) ->
     return _all_reduce(pmin_p, x, axis_name, axis_index_groups)
 
 
-def axis_index(axis_name: AxisName) -> Array:
+def axis_index(axis_name: AxisName) -> Array | np.int32:
     """The element's number along a named axis: int32[]. Of several, the last runs fastest.
 
     Raises NameError for a name that no axis in force has.

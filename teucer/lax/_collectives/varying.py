@@ -116,7 +116,7 @@ class PSumInvariant(Cast):
     __slots__ = ()
     name = "psum_invariant"
 
-    def types(self, x: ShapedArray, *, axes: Axes) -> Any:
+    def types(self, x: ShapedArray, *, axes: Sequence[Hashable]) -> Any:
         size_of(axes)
         if not set(axes) <= x.vma:
             raise ValueError(
@@ -126,7 +126,7 @@ class PSumInvariant(Cast):
         return (x,)
 
     @dialects.varies.rule
-    def varies(self, vma: Any, x: ArrayLike, *, axes: Any) -> Any:
+    def varies(self, vma: Any, x: ShapedArray, *, axes: Any) -> Any:
         return vma - set(axes)
 
     def lower(self, ctx: Any, x: Any, *, axes: Any) -> Any:

@@ -139,7 +139,7 @@ class Cond(Primitive):
             self._bind(operands[0], given.low, [low.jaxpr for low in found], params), operands[1:]
         )
 
-    def evaluate(self, *args: Array, **params: Unpack[CondParams]) -> Any:
+    def evaluate(self, *args: object, **params: Unpack[CondParams]) -> Any:
         return run(self, args, params, params["branches"][0])
 
     def lower(

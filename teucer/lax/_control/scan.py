@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.stage import StageTrace
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array, ArrayLike, Dims, Params
+    from teucer._core.typing import Array, ArrayLike, Dims, Params, Value
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._transform.partial import PartialTrace
@@ -194,8 +194,8 @@ class Scan(Primitive):
     def on_low(
         self, operands: Sequence[object], avals: Sequence[AvalQDD], **params: Unpack[ScanParams]
     ) -> Any:
-        """Of what is constant, that which changes is in references; types of xs and ys are those of
-        all elements together."""
+        """Constants that change are in references. The types of xs and ys are those of all elements
+        together."""
         num_consts, num_carry = params["num_consts"], params["num_carry"]
         refuse_mutable(self, avals[num_consts:])
         refs: dict[int, list[Any]] = {}
@@ -218,7 +218,7 @@ class Scan(Primitive):
         put_back(operands, avals, refs)
         return low._replace(outs=types).raised(outs, operands)
 
-    def evaluate(self, *args: Array, **params: Unpack[ScanParams]) -> Any:
+    def evaluate(self, *args: Value, **params: Unpack[ScanParams]) -> Any:
         return run(self, args, params, params["jaxpr"])
 
     def lower(self, ctx: Context, *values: object, **params: Unpack[ScanParams]) -> Any:

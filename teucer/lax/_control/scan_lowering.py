@@ -21,7 +21,7 @@ from teucer.lax._control.bodies import order_in, order_out, set_order, split_lis
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array, ArrayLike, Size
+    from teucer._core.typing import Size
     from teucer._lower.context import Context
 
 
@@ -204,7 +204,7 @@ def _zeros(ctx: Context, aval: ShapedArray) -> Any:
 def _element(ctx: Context, x: Value, index: Any) -> Any:
     """x[index]."""
 
-    def part(x: Value, index: Array) -> tuple[Any]:
+    def part(x: Value, index: Value) -> tuple[Any]:
         whole = _physical(x)
         return (
             _as_element(
@@ -251,7 +251,7 @@ def _as_element(ctx: Context, x: Value, part: Any) -> Any:
 def _written(ctx: Context, buffer: Value, y: Value, index: Value) -> Any:
     """The buffer with y at an index."""
 
-    def written(buffer: Any, y: Array, index: ArrayLike) -> tuple[Any]:
+    def written(buffer: Any, y: Value, index: Value) -> tuple[Any]:
         whole, part = _physical(buffer), _physical(y)
         part = hlo.reshape(ctx, part, (1, *part.shape))
         return (
@@ -270,7 +270,7 @@ def _stacked(ctx: Context, rows: Sequence[Any], aval: ShapedArray, length: int) 
     if not rows:
         return _zeros(ctx, whole)
 
-    def joined(*rows: Array) -> tuple[Any]:
+    def joined(*rows: Value) -> tuple[Any]:
         parts = [_physical(row) for row in rows]
         parts = [hlo.reshape(ctx, part, (1, *part.shape)) for part in parts]
         return (

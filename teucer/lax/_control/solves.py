@@ -200,7 +200,7 @@ class LinearSolve(Primitive):
         )
         return outs, tuple(0 if b else None for b in out_batched)
 
-    def inlined(self, operands: Sequence[Array], params: Params) -> Any:
+    def inlined(self, operands: Sequence[object], params: Params) -> Any:
         consts, b = _parts(operands, params["const_lengths"])
         return params["jaxprs"].solve, [*consts.solve, *b]
 
@@ -416,7 +416,7 @@ def custom_root(
         solved.jaxpr,
     )  # the rule is kept, but not the values of constants
 
-    def root(consts: Sequence[Array], solve_consts: Any, guess: Any) -> Any:
+    def root(consts: Any, solve_consts: Any, guess: Any) -> Any:
         return tuple(of_solution(*solve_consts, *guess))
 
     def root_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
@@ -449,7 +449,7 @@ def _root_tangent(
     right = pytrees.tree_unflatten(tree, [_arithmetic.neg(array_ops.instantiate(t)) for t in moved])
     lin = linearize_flat(lambda *xs: f(*consts, *xs), x)
 
-    def g(y: Array) -> Any:
+    def g(y: ArrayLike) -> Any:
         outs = iter(eval_jaxpr(lin.jaxpr, lin.residuals, *pytrees.tree_leaves(y)))
         return pytrees.tree_unflatten(
             tree,

@@ -182,8 +182,7 @@ class While(Primitive):
     def on_low(
         self, operands: Sequence[object], avals: Sequence[AvalQDD], **params: Unpack[WhileParams]
     ) -> Any:
-        """Of what is constant, that which changes is in references, which condition and body
-        share."""
+        """Constants that change are in references, which condition and body share."""
         cond_nconsts = params["cond_nconsts"]
         m = cond_nconsts + params["body_nconsts"]
         refuse_mutable(self, avals[m:])
@@ -208,7 +207,7 @@ class While(Primitive):
         put_back(operands, avals, refs)
         return low.raised(outs, operands)
 
-    def evaluate(self, *args: Array, **params: Unpack[WhileParams]) -> Any:
+    def evaluate(self, *args: object, **params: Unpack[WhileParams]) -> Any:
         return run(self, args, params, params["body_jaxpr"])
 
     def lower(self, ctx: Context, *values: object, **params: Unpack[WhileParams]) -> Any:

@@ -169,7 +169,7 @@ class ConvGeneralDilated(Primitive):
         rhs: Value,
         *,
         precision: object,
-        preferred_element_type: DTypeLike,
+        preferred_element_type: DTypeLike | None,
         out_sharding: object = None,
         **window: object,
     ) -> Any:

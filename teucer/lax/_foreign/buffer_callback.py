@@ -20,7 +20,7 @@ from teucer.lax._foreign.shared import batch_of_call, check_aliases, check_vmap_
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, Dims
+    from teucer._core.typing import Array, Avals, Dims
     from teucer._lower.context import Context
     from teucer._xla.pytree import PyTreeDef
 
@@ -33,7 +33,7 @@ class BufferCallback(Primitive):
     name = "buffer_callback"
     mergeable = False
 
-    def types(self, *avals: ShapedArray, result_avals: ShapedArray, **params: object) -> Any:
+    def types(self, *avals: ShapedArray, result_avals: Avals, **params: object) -> Any:
         return result_avals
 
     def effects(

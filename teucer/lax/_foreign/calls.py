@@ -30,7 +30,7 @@ from teucer.lax._foreign.shared import (
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, Aval, Dims
+    from teucer._core.typing import Array, Aval, Avals, Dims
     from teucer._lower.context import Context
 
 
@@ -50,7 +50,7 @@ class FFICall(Primitive):
     # A function may have state of its own.
     mergeable = False
 
-    def types(self, *avals: ShapedArray, result_avals: ShapedArray, **params: object) -> Any:
+    def types(self, *avals: ShapedArray, result_avals: Avals, **params: object) -> Any:
         return result_avals
 
     def effects(

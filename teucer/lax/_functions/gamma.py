@@ -202,7 +202,7 @@ def digamma_of(x: Array) -> Any:
     series = sub(log(b), add(div(scalar_like(x, 0.5), b), mul(total, inverse)))
     value = where_else(is_far, series, near)
     reciprocal = integer_pow(a, -1)
-    # Of 1/2 the nearest integer may be 1, where the sine has the other sign.
+    # The nearest integer of 1/2 may be 1, where the sine has the other sign.
     cosine = sine_of_half_turn(less(0.5, abs(sub(a, round(a)))))
     cotangent = div(times(math.pi, cosine), sine_of_turns(a))
     below = add(where_else(is_small, value, add(value, reciprocal)), cotangent)

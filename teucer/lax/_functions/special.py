@@ -340,7 +340,7 @@ def _gamma_weight(a: Array, x: ArrayLike) -> Any:
 def _series_step(derive: bool) -> Function:
     """Sum x^n / ((a + 1) ... (a + n)), and its derivative in a.  DLMF 8.11.4."""
 
-    def step(n: int, a: ArrayLike, x: Array, term: Any, total: Any, *derivatives: Any) -> Any:
+    def step(n: ArrayLike, a: ArrayLike, x: Array, term: Any, total: Any, *derivatives: Any) -> Any:
         r = add(a, n)
         ratio = quotient(x, r)
         after = mul(term, ratio)
@@ -362,7 +362,9 @@ def _fraction_step(derive: bool) -> Function:
     """Legendre's continued fraction for gamma(a, x), and its derivative in a, by Lentz's algorithm.
     DLMF 8.9.2; Thompson & Barnett, J. Comput. Phys. 64 (1986) 490."""
 
-    def step(n: int, a: Array, x: Array, c: Array, d: Array, h: Array, *derivatives: Array) -> Any:
+    def step(
+        n: ArrayLike, a: Array, x: Array, c: Array, d: Array, h: Array, *derivatives: Array
+    ) -> Any:
         numerator = mul(n, sub(a, n))
         b = sub(add(add(x, n), add(n, scalar_like(n, 1))), a)
         d_old, c_old = d, c
@@ -680,7 +682,7 @@ def _uniform_betainc(a: Array, b: Array, x: Array) -> Any:
 
 
 def _beta_step(
-    m: int, a: ArrayLike, b: ArrayLike, x: Array, c: ArrayLike, d: ArrayLike, h: ArrayLike
+    m: ArrayLike, a: ArrayLike, b: ArrayLike, x: Array, c: ArrayLike, d: ArrayLike, h: ArrayLike
 ) -> Any:
     """Two steps of the continued fraction of the incomplete beta function, by Lentz's algorithm.
     DLMF 8.17.22."""

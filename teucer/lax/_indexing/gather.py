@@ -36,7 +36,7 @@ from teucer.lax._reductions import check_computation, scalar_body, scalar_comput
 
 if TYPE_CHECKING:
     from teucer._core.jaxpr import ClosedJaxpr
-    from teucer._core.typing import Arrays, Axes, Tangents
+    from teucer._core.typing import Arrays, Atom, Axes, Tangents
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
@@ -315,9 +315,9 @@ class Scatter(Primitive):
     def simplify(
         self,
         known: Any,
-        x: ArrayLike,
-        indices: ArrayLike,
-        updates: ArrayLike,
+        x: Atom,
+        indices: Atom,
+        updates: Atom,
         **params: Unpack[ScatterParams],
     ) -> Any:
         """A choice, where each row has one window and x is one number."""

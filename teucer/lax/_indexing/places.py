@@ -165,8 +165,8 @@ def _chosen(
 
 
 def _spread(x: Any, axes: list[int | None], shape: Axes) -> Any:
-    """x repeated to a shape, each of its axes along the one that is named; those of None have size
-    1."""
+    """x repeated to a shape. Each axis of x goes along the axis that is named for it; axes without
+    a name have size 1."""
     order = sorted((i, n) for n, i in enumerate(axes) if i is not None)
     x = _structure.transpose(
         x, [*(n for _, n in order), *(n for n, i in enumerate(axes) if i is None)]

@@ -40,7 +40,7 @@ __all__ = ["Gaps", "gaps", "inverse", "tolerance"]
 
 
 class Gaps(NamedTuple):
-    """Of values w: 1 / (w_j - w_i) as matrices, with 0 where these are equal.
+    """For values w: 1 / (w_j - w_i) as matrices, with 0 where these are equal.
 
     turns: 1 / (d_j - d_i) where two values are equal, else 0, for the directions d.
     """

@@ -217,7 +217,7 @@ def symmetric_product(
     alpha: float = 1.0,
     beta: float = 0.0,
     symmetrize_output: bool = False,
-) -> Any:
+) -> Array:
     """alpha a a^T + beta c for symmetric c, of which the lower triangle is meant.
 
     a_matrix: real[..., n, m]; c_matrix: real[..., n, n]  ->  real[..., n, n]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from teucer import numpy as jnp
 from teucer._base.lazy import listing
-from teucer._core.typing import ArrayLike
+from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
 from teucer.scipy._operands import matrices
 
@@ -15,7 +13,7 @@ __dir__ = listing(__name__, __all__)
 
 
 @fast(static=("check_finite",))
-def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple[Any, Any]:
+def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
     """The number of the nearest code for each observation, and its distance.
 
     obs: T[m, n], code_book: T[k, n]; T[m] and T[k] where n is 1  ->  int[m], T[m]

@@ -182,7 +182,7 @@ def csd(
     scaling: str = "density",
     axis: int = -1,
     average: str = "mean",
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """Frequencies, and the density of the cross spectrum of two signals at them, by Welch's method;
     y None: of x with itself.
 
@@ -256,7 +256,7 @@ def welch(
     scaling: str = "density",
     axis: int = -1,
     average: str = "mean",
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """Frequencies, and the density of the power spectrum of a signal at them, by Welch's method.
     Arguments as of `csd`.
 
@@ -293,7 +293,7 @@ def stft(
     boundary: str | None = "zeros",
     padded: bool = True,
     axis: int = -1,
-) -> tuple[Any, Any, Any]:
+) -> tuple[Array, Array, Array]:
     """Frequencies, times of windows, and Fourier transforms: complex[..., frequencies, ...,
     windows].
 
@@ -355,7 +355,7 @@ def istft(
     boundary: bool = True,
     time_axis: int = -1,
     freq_axis: int = -2,
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """Times, and the signal of which `stft` gives Zxx, as far as windows overlap.
 
     Zxx: complex, with frequencies along freq_axis and windows along time_axis. input_onesided:

@@ -351,7 +351,7 @@ def _product(p: Any, q: Any) -> Any:
 
 @fast
 def _canonical(quat: Array) -> Any:
-    """Of q and -q the one of which the first of w, x, y, z that is not 0 is positive."""
+    """q or -q: the one whose first part that is not 0, in the order w, x, y, z, is positive."""
     ordered = jnp.roll(quat, 1, axis=-1)
     first = jnp.take_along_axis(ordered, jnp.argmax(ordered != 0, axis=-1)[..., None], -1)
     return jnp.where(first < 0, -quat, quat)
@@ -451,7 +451,7 @@ def _as_euler(axes: tuple[int, ...], is_intrinsic: bool, quat: Array) -> Any:
     half_sum, half_difference = jnp.arctan2(b, a), jnp.arctan2(d, c)
     is_zero, is_half_turn = jnp.abs(second) <= 1e-7, jnp.abs(second - np.pi) <= 1e-7
     is_locked = is_zero | is_half_turn
-    # Of the fixed axes the first and the last angle; of those that turn along they are in reverse.
+    # The first and the last angle about fixed axes. About axes that turn along they are in reverse.
     before, after = half_sum - half_difference, half_sum + half_difference
     after = after if is_symmetric else after * sign
     one, three = (after, before) if is_intrinsic else (before, after)

@@ -1,21 +1,18 @@
 """Families of distributions.
 
-In a row what one is in its standard form, from which the functions of its module are made.
+A row states a distribution in its standard form. The functions of its module are made from that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from teucer import numpy as jnp
+from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import LibraryFunction, fast
 from teucer.scipy._operands import inexact, real
-
-if TYPE_CHECKING:
-    from teucer._core.typing import Array, ArrayLike
-
 
 Function = Callable[..., Any]
 # What a row says of a point: a number, or a function of the shape parameters.
@@ -97,7 +94,7 @@ class Continuous:
     def _density(self, kind: str, then: Function) -> Function:
         """then(logarithm of the density)."""
 
-        def density(x: Array, *parameters: Array) -> Any:
+        def density(x: ArrayLike, *parameters: ArrayLike) -> Any:
             z, *shapes, scale = self._standard(kind, x, parameters)
             value = self._within(
                 lambda z: self.logpdf(z, *shapes) - jnp.log(scale), z, shapes, -jnp.inf, -jnp.inf
@@ -115,7 +112,7 @@ class Continuous:
         if kind.startswith("log"):
             below, above = (-jnp.inf, 0.0) if kind == "logcdf" else (0.0, -jnp.inf)
 
-        def probability(x: Array, *parameters: Array) -> Any:
+        def probability(x: ArrayLike, *parameters: ArrayLike) -> Any:
             z, *shapes, scale = self._standard(kind, x, parameters)
             f = own or (lambda *args: log_of_share(plain, rest, *args))
             value = self._within(lambda z: f(z, *shapes), z, shapes, below, above)
@@ -124,7 +121,7 @@ class Continuous:
         return probability
 
     def _quantile(self, kind: str) -> Function:
-        def quantile(q: Array, *parameters: Array) -> Any:
+        def quantile(q: ArrayLike, *parameters: ArrayLike) -> Any:
             q, *shapes, loc, scale = real(f"{self.name}.{kind}", q, *parameters)
             q = jnp.where((q >= 0) & (q <= 1), q, jnp.nan)
             return _where_valid(self, loc + getattr(self, kind)(q, *shapes) * scale, shapes, scale)
@@ -198,32 +195,32 @@ class Discrete:
             for kind in kinds
         ]
 
-    def _logpmf(self, k: Array, *parameters: Array) -> Any:
+    def _logpmf(self, k: ArrayLike, *parameters: ArrayLike) -> Any:
         return self._at("logpmf", self.logpmf, k, parameters, -jnp.inf, -jnp.inf, between=-jnp.inf)
 
-    def _pmf(self, k: Array, *parameters: Array) -> Any:
+    def _pmf(self, k: ArrayLike, *parameters: ArrayLike) -> Any:
         def mass(k: Array, *shapes: Array) -> Any:
             return jnp.exp(self.logpmf(k, *shapes))
 
         return self._at("pmf", mass, k, parameters, 0.0, 0.0, between=0.0)
 
-    def _cdf(self, k: Array, *parameters: Array) -> Any:
+    def _cdf(self, k: ArrayLike, *parameters: ArrayLike) -> Any:
         assert self.cdf is not None
         return self._at("cdf", self.cdf, k, parameters, 0.0, 1.0)
 
-    def _logcdf(self, k: Array, *parameters: Array) -> Any:
+    def _logcdf(self, k: ArrayLike, *parameters: ArrayLike) -> Any:
         return log_of_share(self._cdf, self._sf, k, *parameters)
 
-    def _sf(self, k: Array, *parameters: Array) -> Any:
+    def _sf(self, k: ArrayLike, *parameters: ArrayLike) -> Any:
         assert self.sf is not None
         return self._at("sf", self.sf, k, parameters, 1.0, 0.0)
 
-    def _logsf(self, k: Array, *parameters: Array) -> Any:
+    def _logsf(self, k: ArrayLike, *parameters: ArrayLike) -> Any:
         if self.logsf is None:
             return log_of_share(self._sf, self._cdf, k, *parameters)
         return self._at("logsf", self.logsf, k, parameters, 0.0, -jnp.inf)
 
-    def _ppf(self, q: Array, *parameters: Array) -> Any:
+    def _ppf(self, q: ArrayLike, *parameters: ArrayLike) -> Any:
         assert self.ppf is not None
         q, *shapes, loc = inexact(f"{self.name}.ppf", q, *parameters)
         return _where_valid(
@@ -269,8 +266,8 @@ def log_of_share(share: Function, rest: Function | None, *args: Any) -> Any:
 
 
 def complement(p: Array, direct: Array, rest: Array) -> Any:
-    """A probability made of 1 - p, or what is left by the rest, which is made of p: where that is
-    the smaller one, or p so small that 1 - p loses it."""
+    """A probability. `direct` computes it as 1 - p; `rest` is computed from p. The result is `rest`
+    where that is smaller, and where p is so small that 1 - p loses it."""
     is_lost = p < float(jnp.finfo(p.dtype).eps)
     return jnp.where((rest < 0.5) | is_lost, 1 - rest, direct)
 
@@ -288,11 +285,11 @@ def _public(
     """A function of x and the named parameters, written as text, as dataclasses are, so that these
     have their names."""
     names = [x, *(p.partition("=")[0] for p in parameters)]
-    scope: dict[str, Any] = {"body": body}
+    module = f"teucer.scipy.stats.{family.name}"
+    scope = {"body": body, "Array": Array, "ArrayLike": ArrayLike, "__name__": module}
     exec(f"def {kind}({', '.join([x, *parameters])}):\n    return body({', '.join(names)})", scope)
-    function = scope[kind]
-    function.__module__ = f"teucer.scipy.stats.{family.name}"
-    function.__annotations__ = dict.fromkeys([*names, "return"], "Any")
+    function: Any = scope[kind]
+    function.__annotations__ = {**dict.fromkeys(names, "ArrayLike"), "return": "Array"}
     arguments = ", ".join(
         map(repr, (0.25, *family.example[1:]) if kind in ("ppf", "isf") else family.example)
     )

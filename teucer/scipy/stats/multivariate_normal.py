@@ -17,7 +17,7 @@ __all__ = ["logpdf", "pdf"]
 __dir__ = listing(__name__, __all__)
 
 
-def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None) -> Any:
+def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None) -> Array:
     """The logarithm of the density.
 
     x, mean: T[..., n], cov: T[..., n, n]  ->  T[...]; or all scalars, cov the variance.
