@@ -378,6 +378,7 @@ NOT_FITTED = {
     "cpu/faults.py": ({7}, "the axes from which a release of jaxlib has the fault"),
     "cpu/fourier.py": ({5, 6, 8, 52, 480}, "factors of fast lengths; bits of float64"),
     "cpu/products.py": ({16}, "bits of floats"),
+    "cpu/radix.py": ({8, 31}, "bits of a byte; integers of 32 bits count elements"),
     "cpu/rates.py": ({1.5}, "numbers are rounded to 1, 1.5, 2 times a power of two"),
     "cpu/tuned.py": ({0o700}, "the mode of a folder"),
     "outlining/repeats.py": ({0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F}, "multipliers of a hash"),

@@ -103,7 +103,7 @@ class Operation(Primitive):
         ]
         return self._results(outs), frozenset((*effects, *changed))
 
-    def types(self, *avals: Any, **params: object) -> Any:
+    def types(self, *avals: Aval, **params: object) -> Any:
         return self._evaluated(avals, params)[0]
 
     def effects(self, *avals: Aval, **params: object) -> Any:
