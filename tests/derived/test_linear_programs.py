@@ -214,6 +214,22 @@ def test_recorded_programs_have_the_equations_alone():
     assert "linear_program" not in str(jax.linearize(jax.grad(net), jnp.asarray(X))[1])
 
 
+def test_types_of_arguments_part_passes():
+    """A cotangent has the size of its argument, which no other value of the pass need say."""
+    for n in (1, 2, 3):
+        x = jnp.arange(float(n))
+        found = jax.grad(lambda x: jnp.sum(x[(0,)] * np.float32(3) * np.float32(2)))(x)
+        np.testing.assert_array_equal(found, [6.0, *[0.0] * (n - 1)])
+        _, f_jvp = jax.linearize(lambda x: jnp.zeros(2).at[0].set(x[0] * 2 * 3 * 4), x)
+        np.testing.assert_array_equal(f_jvp(jnp.ones(n)), [24.0, 0.0])
+
+
+def test_numbers_that_are_nan():
+    f = jax.grad(jax.grad(lambda x: jax.lax.rsqrt(x) * x))
+    for _ in range(2):
+        assert np.isnan(f(np.nan)) and np.isnan(f(-1.0))
+
+
 def test_passes_are_few():
     for n in range(3, 9):
         jax.grad(lambda x: jnp.sum(jnp.sin(x) * jnp.exp(x) * jnp.cos(x)))(jnp.ones(n))

@@ -52,6 +52,7 @@ WITHOUT_RULE = {
         "the user's function says what its transpose is, of arrays of the sizes that it was told"
     ),
     "custom_lin": "only linearization makes it, and removes it",
+    "linear_program": "only eager derivatives make it; what is recorded are its equations",
     **dict.fromkeys(
         (
             "all_gather",

@@ -100,8 +100,6 @@ def _as_result(t: Value, y: Value) -> Value:
 def _check_tangent(x: Value, t: Value) -> None:
     aval, tangent = typeof(x), typeof(t)
     expected = aval.tangent_aval()
-    if aval.unreduced and expected.moves:
-        aval.partition.spec.to_tangent_spec()
     if aval.is_high:
         if expected != tangent:
             raise TypeError(
@@ -109,6 +107,8 @@ def _check_tangent(x: Value, t: Value) -> None:
                 f"has tangents of type {expected}, but got one of type {tangent}."
             )
         return
+    if aval.unreduced and expected.moves:
+        aval.partition.spec.to_tangent_spec()
     if expected.dtype != tangent.dtype:
         raise TypeError(
             "primal and tangent arguments to jax.jvp do not match; dtypes must be equal, or in "

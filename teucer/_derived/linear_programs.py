@@ -123,7 +123,7 @@ def in_one(
         return fun(jaxpr, residuals, *operands)
     given = (*residuals, *read.literals, *operands)
     types = tuple(map(typeof, given))
-    key = read.equations, how, types, config.trace_context()
+    key = read.equations, read.avals, how, types, config.trace_context()
     try:
         found = _passes[key]
     except KeyError:
@@ -143,7 +143,7 @@ def _made(
     types: tuple[Aval, ...],
 ) -> _Pass | None:
     """The pass, None if it goes by operation."""
-    alike = how, types, tuple([(p, operands) for p, operands, *_ in read.equations])
+    alike = how, types, read.avals, tuple([(p, operands) for p, operands, *_ in read.equations])
     count = _alike[alike] = memo.remember(_alike, alike, 0, _MOST) + 1
     if count > ALIKE:
         return None
@@ -160,29 +160,32 @@ def _made(
 
 
 class _Read(NamedTuple):
-    """The parts of a linear jaxpr that do not depend on values. literals: their values, which
-    become operands, since Python numbers may differ from call to call."""
+    """The parts of a linear jaxpr that do not depend on values.
+
+    avals: types of its inputs. literals: their values, which become operands, since Python numbers
+    may differ from call to call. Equations name them by negative numbers.
+    """
 
     equations: tuple[Any, ...]
+    avals: tuple[Aval, ...]
     literals: list[Any]
-    places: dict[Any, int]
 
     def lifted(self, jaxpr: Jaxpr) -> Jaxpr:
         """The jaxpr with constants in the place of literals."""
         names = [Var(typeof(x)) for x in self.literals]
 
-        def of(v: Atom) -> Atom:
-            return names[self.places[_literal(v)]] if type(v) is Literal else v
+        def lifted(atoms: Sequence[Atom], numbers: Sequence[int]) -> list[Atom]:
+            return [v if i >= 0 else names[~i] for v, i in zip(atoms, numbers, strict=True)]
 
+        *equations, (_, outs) = self.equations
         return jaxpr.replace(
             constvars=[*jaxpr.constvars, *names],
-            outvars=[of(v) for v in jaxpr.outvars],
-            eqns=[eqn.replace(invars=[of(v) for v in eqn.invars]) for eqn in jaxpr.eqns],
+            outvars=lifted(jaxpr.outvars, outs),
+            eqns=[
+                eqn.replace(invars=lifted(eqn.invars, numbers))
+                for eqn, (_, numbers, *_) in zip(jaxpr.eqns, equations, strict=True)
+            ],
         )
-
-
-def _literal(v: Literal) -> tuple[Any, ...]:
-    return literal_key(v), v.aval
 
 
 def _read(jaxpr: Jaxpr) -> _Read | None:
@@ -199,7 +202,7 @@ def _read(jaxpr: Jaxpr) -> _Read | None:
     def number(v: Atom) -> int:
         if type(v) is not Literal:
             return numbers[v]
-        place = places.setdefault(_literal(v), len(literals))
+        place = places.setdefault((literal_key(v), v.aval), len(literals))
         if place == len(literals):
             literals.append(v.val)
         return ~place
@@ -220,7 +223,8 @@ def _read(jaxpr: Jaxpr) -> _Read | None:
             )
         )
     equations.append((None, tuple([number(v) for v in jaxpr.outvars])))
-    return _Read(tuple(equations), literals, places)
+    avals = tuple([v.aval for v in (*jaxpr.constvars, *jaxpr.invars)])
+    return _Read(tuple(equations), avals, literals)
 
 
 def _is_plain(eqn: Eqn) -> bool:

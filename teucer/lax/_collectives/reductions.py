@@ -256,9 +256,9 @@ def _between_devices(
     """x reduced over named axes, of which some may be manual axes over which its type says whether
     it varies."""
     manual = named.manual_axes().intersection(names)
-    if manual and groups is None and typeof(x).unreduced & manual:
-        one_state(str(primitive.name), typeof(x), names, manual)
-        if manual == set(names):
+    if manual and (primitive is psum_p or typeof(x).unreduced & manual):
+        state = one_state(str(primitive.name), typeof(x), names, manual)
+        if state == "unreduced" and groups is None and manual == set(names):
             return _UNREDUCED[primitive].call(x, axes=names)[0]
     x = varying_over(x, names)
     if primitive is not psum_p or groups is not None or not manual:
