@@ -41,6 +41,7 @@ MODULES = (
     "teucer.extend",
     "teucer.extend.backend",
     "teucer.extend.core",
+    "teucer.extend.core.primitives",
     "teucer.extend.linear_util",
     "teucer.extend.lowering",
     "teucer.extend.pallas",

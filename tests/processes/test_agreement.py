@@ -18,6 +18,7 @@ from teucer._devices.processes import ProcessFailure
 from teucer._devices.rings import SLOTS, Ring
 from teucer._devices.watch import Watch
 from teucer._executables import agreement
+from teucer._xla import dispatcher
 from teucer._xla.client import XlaRuntimeError
 
 RESULT = SimpleNamespace(is_deleted=lambda: False, is_ready=lambda: True)
@@ -59,6 +60,7 @@ class Processes:
 
     def __init__(self, monkeypatch):
         self.service, self.patch = Service(), monkeypatch
+        monkeypatch.setattr(dispatcher, "around", None)  # what the first program sets goes again
         self.watches = [Watch(self.service, i, 3, "nowhere", 5, lambda: None) for i in range(3)]
         for watch in self.watches:
             watch._concluded.set()
