@@ -407,7 +407,7 @@ disallow_mesh_context_manager = _o("jax_disallow_mesh_context_manager", bool, Fa
 
 # Caches on disk
 enable_compilation_cache = _o("jax_enable_compilation_cache", bool, True, help="keep compiled programs on disk")
-compilation_cache_dir = _o("jax_compilation_cache_dir", str, None, NULL, help="folder of the cache; teucer_cache_dir goes first")
+compilation_cache_dir = _o("jax_compilation_cache_dir", str, None, NULL, help="folder of the cache, or address of a team's; teucer_cache_dir goes first")
 compilation_cache_max_size = _o("jax_compilation_cache_max_size", int, -1, help="bytes; -1: teucer_cache_max_bytes")
 compilation_cache_include_metadata_in_key = _o("jax_compilation_cache_include_metadata_in_key", bool, False, help="programs that differ in source locations only are two; no effect: the text of a program has no source locations")
 compilation_cache_check_contents = _o("jax_compilation_cache_check_contents", bool, False, help="compare entries with programs compiled anew; no effect: entries carry checksums")
@@ -416,7 +416,10 @@ persistent_cache_min_entry_size_bytes = _o("jax_persistent_cache_min_entry_size_
 persistent_cache_enable_xla_caches = _o("jax_persistent_cache_enable_xla_caches", str, "xla_gpu_per_fusion_autotune_cache_dir", NULL, help="XLA's own caches kept beside: all, none or a list")
 raise_persistent_cache_errors = _o("jax_raise_persistent_cache_errors", bool, False, help="errors of the cache are raised; else they are warned of where an option names the folder")
 rates = _o("teucer_rates", str, None, JIT, NULL, help="file of rates that `teucer tune` wrote for this machine; None: in the user's cache folder; committed: the ones that Teucer comes with")
-cache_dir = _o("teucer_cache_dir", str, None, NULL, help="folder of the compilation cache; None: the user's cache folder")
+cache_dir = _o("teucer_cache_dir", str, None, NULL, help="folder of the compilation cache, or address of a team's (s3://...) behind the user's folder; None: the user's cache folder")
+cache_remote = _o("teucer_cache_remote", str, None, NULL, help="address of the cache of a team, behind the folder: s3://, gs://, https:// or what fsspec takes")
+cache_unsigned = _o("teucer_cache_unsigned", bool, False, help="run entries of the cache of a team that nobody has signed: machine code of whoever can write there")
+cache_patience = _o("teucer_cache_patience", float, 10.0, help="seconds that a process waits in vain for the cache of a team, all in all")
 preload = _o("teucer_preload", bool, True, help="while a function is traced, load from disk what its program was in an earlier process")
 keep_memory = _early("teucer_keep_memory", bool, True, help="memory that arrays on the host free (of up to 32 MB each) stays with the process, to be used again without page faults (Linux with glibc)")
 max_memory_maps = _o("teucer_max_memory_maps", int, -1, help="memory maps of the process at which executables are evicted (they are loaded again when used); -1: three quarters of what the system allows")

@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, final
 
 from teucer._base import config
 from teucer._core.provided import provided
@@ -19,6 +19,9 @@ from teucer._executables import disk_cache, guard, prefetch, stored
 from teucer._executables.callbacks import Trampoline
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
+
+if TYPE_CHECKING:
+    from teucer._executables.remote.sharing import Shared
 
 Source: TypeAlias = Literal["memory", "disk", "compiled"]
 """Where machine code came from."""
@@ -95,9 +98,14 @@ class Executable:
         return code
 
     def _from_disk(self, path: Path, client: object, devices: object, options: object) -> Any:
-        """The machine code of an entry; None without one, or of one that does not load: that is
-        compiled anew, and replaced."""
-        found = disk_cache.read(path)
+        """The machine code of an entry; None without one, or of one that does not load."""
+        return self._from_entry(disk_cache.read(path), path, client, devices, options)
+
+    def _from_entry(
+        self, found: bytes | None, path: Path, client: object, devices: object, options: object
+    ) -> Any:
+        """The machine code of what an entry holds; None without one, or of one that does not load:
+        that is compiled anew, and replaced."""
         if found is not None:
             with contextlib.suppress(xla.XlaRuntimeError):
                 code, self.size, self.source = (
@@ -109,8 +117,16 @@ class Executable:
                 return code
         return None
 
-    def _compiled(self, path: Path, client: xla.Client, devices: object, options: object) -> Any:
-        """The machine code from the compiler, which is also written to disk."""
+    def _compiled(
+        self,
+        path: Path,
+        client: xla.Client,
+        devices: object,
+        options: object,
+        shared: Shared | None = None,
+    ) -> Any:
+        """The machine code from the compiler, which is also written to disk, and to the cache of
+        the team."""
         self.source, start = "compiled", time.perf_counter()
         code = _from_compiler(client, self._module, devices, options)
         if time.perf_counter() - start >= config.persistent_cache_min_compile_time_secs.value:
@@ -118,6 +134,8 @@ class Executable:
                 content = stored.pack(code.serialize(), client.platform)
                 disk_cache.write(path, content)
                 self.size = len(content)
+                if shared is not None:
+                    shared.keep(content)
         return code
 
     def _load_with_callbacks(
@@ -133,11 +151,21 @@ class Executable:
             with _turn(path, module) as waited:
                 content = disk_cache.read(path) if waited else None
                 if content is None:
-                    return self._compiled_with_callbacks(path, None, client, devices, options)
+                    with _shared(path, module) as shared:
+                        content = None if shared is None else shared.content
+                        return self._compiled_with_callbacks(
+                            path, content, client, devices, options, shared
+                        )
         return self._compiled_with_callbacks(path, content, client, devices, options)
 
     def _compiled_with_callbacks(
-        self, path: Path, content: bytes | None, client: Any, devices: Any, options: Any
+        self,
+        path: Path,
+        content: bytes | None,
+        client: Any,
+        devices: Any,
+        options: Any,
+        shared: Shared | None = None,
     ) -> Any:
         module = self._module
         for found in (content, None):
@@ -147,6 +175,8 @@ class Executable:
                     _from_compiler(client, module, devices, options).serialize(), client.platform
                 )
                 disk_cache.write(path, found)
+                if shared is not None:
+                    shared.keep(found)
             self.size = len(found)
             with contextlib.suppress(
                 xla.XlaRuntimeError
@@ -224,8 +254,13 @@ def loaded_or_compiled(client: Any, executable: Executable) -> Any:
         code = executable._from_disk(path, client, devices, options) if waited else None
         if code is not None:
             return code
-        disk_cache.count(path, hit=False)
-        return executable._compiled(path, client, devices, options)
+        with _shared(path, module) as shared:
+            if shared is not None:
+                code = executable._from_entry(shared.content, path, client, devices, options)
+                if code is not None:
+                    return code
+            disk_cache.count(path, hit=False)
+            return executable._compiled(path, client, devices, options, shared)
 
 
 def _from_compiler(
@@ -491,13 +526,28 @@ def _options(module: Module, kept: Mapping[str, object] = {}) -> Any:
 def _turn(path: Path, module: Module) -> contextlib.AbstractContextManager[bool]:
     """In the `with` block, this process compiles an entry; gives whether it has waited for another
     one."""
-    client = module.devices[0].client
-    alone = all(d.process_index == client.process_index() for d in module.devices)
-    if alone or provided.target(client.platform).compiles_alone:
+    if _compiles_alone(module):
         from teucer._executables import turns  # for those who compile
 
         return turns.turn(path)
     return contextlib.nullcontext(False)
+
+
+def _shared(path: Path, module: Module) -> contextlib.AbstractContextManager[Shared | None]:
+    """In the `with` block, this process loads or compiles what the folder lacks; gives what the
+    cache of the team has of it, None without one."""
+    if disk_cache.remote_address() is None or not _compiles_alone(module):
+        return contextlib.nullcontext()
+    from teucer._executables.remote import sharing  # for those who have one
+
+    return sharing.shared(path, several=len({d.process_index for d in module.devices}) > 1)
+
+
+def _compiles_alone(module: Module) -> bool:
+    """Whether this process compiles a module without the others that run it."""
+    client = module.devices[0].client
+    alone = all(d.process_index == client.process_index() for d in module.devices)
+    return alone or provided.target(client.platform).compiles_alone
 
 
 def _path(module: Module, options: object) -> Path | None:

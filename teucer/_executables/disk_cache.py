@@ -1,7 +1,8 @@
 """The compilation cache on disk.
 
 A folder with a file for each program, prefetch lists (`prefetch`), what compilers keep by
-themselves (`xla_caches`), and a file that counts its use.
+themselves (`xla_caches`), and a file that counts its use. Behind it a team may keep entries
+(`remote`).
 
 An entry is written whole or not at all, readable by the user alone, and starts with a checksum of
 its content, its name and the version of its format. What does not agree, or others may have
@@ -70,13 +71,20 @@ def cache_dir() -> Path | None:
     if not config.enable_compilation_cache.value or user_passes:
         return None
     chosen = config.cache_dir.value or config.compilation_cache_dir.value
-    if chosen:
+    if chosen and "://" not in chosen:
         try:
             return Path(chosen).expanduser()
         except RuntimeError as err:  # ~ of a user who is not there
             _complain("finding", Path(chosen), err)
             return None
     return users_folder()
+
+
+def remote_address() -> str | None:
+    """The address of the cache of a team, which stands behind the folder; None without one."""
+    named: str | None = config.cache_remote.value
+    chosen: str | None = config.cache_dir.value or config.compilation_cache_dir.value
+    return named or (chosen if chosen and "://" in chosen else None) or None
 
 
 def users_folder() -> Path | None:
@@ -114,7 +122,7 @@ def make_folder(path: Path) -> bool:
     root, can have written into it."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return _is_ours(path.stat())
+        return is_ours(path.stat())
     except OSError as err:
         _complain("writing", path, err)
         return False
@@ -124,7 +132,7 @@ def read(path: Path) -> bytes | None:
     """The content of a file, None if there is none that can be trusted; marks it as used."""
     try:
         with path.open("rb") as file:
-            if not _is_ours(os.fstat(file.fileno())):
+            if not is_ours(os.fstat(file.fileno())):
                 return None
             data = file.read()
     except (FileNotFoundError, NotADirectoryError):
@@ -205,7 +213,7 @@ def _files(folder: Path) -> list[Path]:
     return []
 
 
-def _is_ours(status: os.stat_result) -> bool:
+def is_ours(status: os.stat_result) -> bool:
     """Whether nobody but the user, or root, can have written a file."""
     if not hasattr(os, "geteuid"):
         return True
@@ -264,7 +272,7 @@ def _save_counts(folder: Path, looked_through: bool = False) -> UseCounts:
     """
     handle = os.open(folder / COUNTS, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
-        free = _hold(handle)
+        free = hold(handle)
         found = _unpacked(os.read(handle, _NUMBERS.size))
         if not free:
             return found
@@ -288,7 +296,7 @@ def _unpacked(data: bytes) -> UseCounts:
     return UseCounts(*_NUMBERS.unpack(data)) if len(data) == _NUMBERS.size else _UNKNOWN
 
 
-def _hold(handle: int) -> bool:
+def hold(handle: int) -> bool:
     """Try to lock the file exclusively, until it is closed."""
     if fcntl is not None:
         try:

@@ -26,6 +26,7 @@ def cache(*, clear: bool) -> int:
     try:
         if clear:
             print(f"{folder}: removed {_number(disk_cache.clear(folder), 'entry', 'entries')}")
+            _clear_counts(folder)
         else:
             _print_size(folder)
     except OSError as err:
@@ -48,6 +49,15 @@ def _print_size(folder: Path) -> None:
         f"{_number(used.hits, 'hit', 'hits')}, {_number(used.misses, 'miss', 'misses')} since it "
         "was last cleared"
     )
+    if disk_cache.remote_address() is not None:
+        print("`teucer cache stats` says more, of the cache of the team too.")
+
+
+def _clear_counts(folder: Path) -> None:
+    # Late, because few have a team's cache.
+    from teucer._executables.remote import counts
+
+    counts.clear(folder)
 
 
 def _number(number: int, one: str, many: str) -> str:

@@ -139,9 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     kernels.add_argument("--targets", action="store_true", required=True, help="list the targets")
     kernels.set_defaults(command=lambda options: _pallas.targets())
-    cache = commands.add_parser("cache", help="where the compilation cache is and how large")
-    cache.add_argument("--clear", action="store_true", help="remove all of its entries")
-    cache.set_defaults(command=lambda options: _cache.cache(clear=options.clear))
+    _add_cache(commands)
     guard = commands.add_parser(
         "guard", help="run known answers against the installed jaxlib: values, times, memory"
     )
@@ -196,6 +194,31 @@ def _add_looking(commands: argparse._SubParsersAction) -> None:
     profile.set_defaults(
         command=lambda options: _profile.profile(options.script, options.args, options.output)
     )
+
+
+def _add_cache(commands: argparse._SubParsersAction) -> None:
+    cache = commands.add_parser("cache", help="where the compilation cache is and how large")
+    cache.add_argument("--clear", action="store_true", help="remove all of its entries")
+    cache.set_defaults(command=lambda options: _cache.cache(clear=options.clear))
+    actions = cache.add_subparsers(dest="action", metavar="ACTION", title="the cache of a team")
+    push = actions.add_parser("push", help="upload the local entries that it lacks")
+    push.set_defaults(command=lambda options: _team_cache().push())
+    pull = actions.add_parser("pull", help="fetch its entries that the local folder lacks")
+    pull.set_defaults(command=lambda options: _team_cache().pull())
+    stats = actions.add_parser("stats", help="what both hold, and what was done with them")
+    stats.set_defaults(command=lambda options: _team_cache().stats())
+    warm = actions.add_parser("warm", help="run a program, and upload what it needed")
+    warm.add_argument(
+        "program", nargs=argparse.REMAINDER, help="a Python file, or -m and a module; its arguments"
+    )
+    warm.set_defaults(command=lambda options: _team_cache().warm(options.program))
+
+
+def _team_cache():
+    # Late, because few have one.
+    from teucer.cli import _team_cache
+
+    return _team_cache
 
 
 def _ffi_parser(commands: argparse._SubParsersAction) -> None:
