@@ -178,7 +178,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     if (
         isinstance(places, np.ndarray)
         and places.size
-        and (-n > int(places.min()) or n < int(places.max()))
+        and (-n > int(np.min(places)) or n < int(np.max(places)))
     ):
         raise IndexError(
             f"insert: place out of bounds for axis {at} with size {n}.\n    obj: {places.tolist()}"
