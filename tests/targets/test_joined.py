@@ -19,7 +19,7 @@ import teucer.numpy as jnp
 from teucer import lax
 from teucer._core.jaxpr import Jaxpr
 from teucer._targets.cpu import joined as joined_module
-from teucer._targets.cpu.constants import JOINED_MOST, REDUCED_MOST, JoinedRates
+from teucer._targets.cpu.constants import JOINED_MOST, JOINED_STEPS, REDUCED_MOST, JoinedRates
 from teucer._targets.cpu.joined import joined
 from teucer._targets.table import target_of
 
@@ -306,14 +306,15 @@ def test_prints_keep_their_order(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_loops_whose_steps_xla_cannot_join() -> None:
-    """A body with a sort has a kernel for the rest; one without has none of ours."""
+    """A body with a sort has a kernel for the rest; one without has none of ours, nor has one of
+    many steps: its kernels may run beside each other."""
 
-    def body(of: Any) -> Any:
+    def body(of: Any, steps: int = JOINED_STEPS - 1) -> Any:
         def step(c: Any, _: Any) -> Any:
             c = of(c)
             return c, (jnp.sum(c), jnp.max(c) - c, c * 2, jnp.sum(c * c) + c[:3])
 
-        return lambda c: lax.scan(step, c, None, length=5)
+        return lambda c: lax.scan(step, c, None, length=steps)
 
     def inner(f: Any) -> Any:
         jaxpr = joined(target_of("cpu").prepare(traced(f, rng(8)), "auto"))
@@ -322,6 +323,7 @@ def test_loops_whose_steps_xla_cannot_join() -> None:
 
     assert inner(body(lambda c: jnp.sort(jnp.sin(c))))
     assert inner(body(lambda c: jnp.flip(jnp.sin(c)))) == []
+    assert inner(body(lambda c: jnp.sort(jnp.sin(c)), JOINED_STEPS)) == []
 
 
 def test_fewer_kernels_and_one_switch() -> None:

@@ -302,6 +302,8 @@ JOINED_RATES = JoinedRates(kernel=0.8, loop=0.2, function=0.3)
 JOINED_MOST, JOINED_OPERANDS = 1 << 16, 8
 # Loops of a kernel, at most.
 JOINED_LOOPS = 20
+# Steps from which the body of a loop has no regions.
+JOINED_STEPS = 16
 # Elements that are reduced, at most: YNNPACK reduces more, which is a kernel of its own.
 REDUCED_MOST = 2048
 # Elements from which XLA has YNNPACK reduce by maximum and minimum.

@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING
 
 from teucer._core.cost import Work
 from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, jaxprs_in_params, new_eqn
-from teucer._core.structure import is_loop
+from teucer._core.structure import is_loop, times
 from teucer._optimize.passes import changed_once, map_jaxprs
 from teucer._targets.cpu.constants import (
     JOINED_LOOPS,
     JOINED_MOST,
     JOINED_OPERANDS,
     JOINED_RATES,
+    JOINED_STEPS,
     REDUCED_MOST,
     WHOLE_CALL,
 )
@@ -57,6 +58,7 @@ def _changed(jaxpr: Jaxpr) -> Jaxpr:
         map_jaxprs(eqn, joined)
         if eqn.primitive.higher_order
         and is_loop(eqn.primitive)
+        and not _is_long(eqn)
         and not all(map(_fuses, jaxprs_in_params(eqn.params)))
         else eqn
         for eqn in jaxpr.eqns
@@ -65,6 +67,12 @@ def _changed(jaxpr: Jaxpr) -> Jaxpr:
     if regions := program.paying(program.regions()):
         eqns = program.with_calls(regions)
     return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
+
+
+def _is_long(eqn: Eqn) -> bool:
+    """Whether a loop has so many steps that the time of its kernels counts, not that of making
+    them: kernels of their own can run beside each other."""
+    return times(eqn) >= JOINED_STEPS
 
 
 def _fuses(jaxpr: Jaxpr) -> bool:
