@@ -70,13 +70,16 @@ def test_a_checkpoint_of_the_body_of_a_scan():
     saved = before.compiled.total - after.compiled.total
     assert before.savings[0].size == pytest.approx(saved, rel=0.5)
     assert after.savings == ()
-    warning = "(XLA for the CPU merges what a checkpoint outside of loops computes again"
-    assert warning in str(before) and warning not in str(after)
 
 
 def test_a_checkpoint_of_a_function_that_is_called_often():
-    before = peak(jax.grad(unrolled), WS, X)
-    after = peak(jax.grad(lambda ws, x: unrolled(ws, x, jax.checkpoint(layer))), WS, X)
+    before, after = (
+        jax.debug.memory(jax.grad(lambda ws, x, f=f: unrolled(ws, x, f)), WS, X)
+        for f in (layer, jax.checkpoint(layer))
+    )
+    saved = before.compiled.total - after.compiled.total
+    assert before.savings[0].size <= saved <= 1.5 * before.savings[0].size
+    before, after = before.peak, after.peak
     assert before.savings[0].what == "jax.checkpoint(layer)"
     assert before.savings[0].size == pytest.approx(before.size - after.size, rel=0.3)
     assert after.savings == ()

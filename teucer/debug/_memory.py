@@ -58,11 +58,6 @@ class Memory:
                 f"{size_text(c.results)}, temporaries {size_text(c.temporaries)})"
             )
         said.append(str(self.peak))
-        if self.savings:
-            said.append(
-                "(XLA for the CPU merges what a checkpoint outside of loops computes again: there "
-                "it helps in loops only)"
-            )
         return "\n".join(said)
 
     def __repr__(self) -> str:

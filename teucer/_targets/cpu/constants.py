@@ -314,3 +314,9 @@ EXTREME_PARTS = 16
 # Elements of a part that lie side by side, at least, and of a row that is reduced as it is, at
 # most: XLA makes windows of longer ones.
 EXTREME_LANES, EXTREME_ROW = 16, 32
+
+# --- What is computed again (docs/remat.md) -------------------------------------------------------
+
+# Bytes that a checkpoint computes again, from which it is a call: where memory is worth saving, a
+# call costs nothing.
+AGAIN_LEAST = 1 << 16
