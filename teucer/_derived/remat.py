@@ -35,6 +35,8 @@ from teucer._lower import hlo
 from teucer._optimize.dce import dce_closed, dce_jaxpr, filtered, narrowed
 from teucer._optimize.effects import Effect
 from teucer._optimize.unchanged import forward_call
+from teucer._targets.outlined_call import outlined_call_p
+from teucer._targets.outlining.bytes import bytes_of
 from teucer._transform.jit_calls import JaxprCall, hoist_consts, jit_p
 from teucer._transform.partial import split_jaxpr
 from teucer._trees import pytrees
@@ -215,6 +217,9 @@ class Remat(JaxprCall):
             pinned = prevent_cse if isinstance(prevent_cse, tuple) else (True,) * len(values)
             held = iter(hlo.optimization_barrier(ctx, filtered(values, pinned)))
             values = tuple([next(held) if p else v for v, p in zip(values, pinned, strict=True)])
+            least = ctx.target.again_as_calls
+            if least is not None and not jaxpr.effects and _made(jaxpr.jaxpr) >= least:
+                return outlined_call_p.lower(ctx, *values, jaxpr=jaxpr)
         return ctx.inline(
             jaxpr,
             *values,
@@ -281,6 +286,11 @@ class Remat(JaxprCall):
         return narrowed(eqn, used, taken, jaxpr=closed, prevent_cse=flags)
 
     padded = dialects.padded.rule(JaxprCall.on_buffers)
+
+
+def _made(jaxpr: Jaxpr) -> int:
+    """The bytes of what a jaxpr computes."""
+    return sum(bytes_of(v.aval) for eqn in jaxpr.eqns for v in eqn.outvars)
 
 
 remat_p = Remat()

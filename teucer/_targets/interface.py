@@ -84,6 +84,9 @@ class Target:
     own_caches: ClassVar[Mapping[str, Callable[[Path], Mapping[str, Any]]]] = {}
     # Whether functions that stay calls compile sooner within an executable, or run faster there.
     keeps_calls: ClassVar[bool] = True
+    # From how many bytes on what a backward pass computes again is a call that stays one, since the
+    # compiler removes barriers, and merges the second computation with the first; None for never.
+    again_as_calls: ClassVar[int | None] = None
     # Whether a piece writes its results over operands that nothing reads later, since temporaries
     # would take memory that is scarce.
     overwrites: ClassVar[bool] = False

@@ -317,6 +317,6 @@ EXTREME_LANES, EXTREME_ROW = 16, 32
 
 # --- What is computed again (docs/remat.md) -------------------------------------------------------
 
-# Bytes that a checkpoint computes again, from which it is a call: where memory is worth saving, a
-# call costs nothing.
+# Bytes that a checkpoint computes again, from which it is a call (`Target.again_as_calls`): where
+# memory is worth saving, a call costs nothing.
 AGAIN_LEAST = 1 << 16

@@ -15,7 +15,6 @@ from teucer._targets.cpu.alike import with_like_parts
 from teucer._targets.cpu.by_bits import by_bits
 from teucer._targets.cpu.by_rows import by_rows
 from teucer._targets.cpu.expensive import keep_expensive
-from teucer._targets.cpu.again import keep_again
 from teucer._targets.cpu.faults import switches_around
 from teucer._targets.cpu.reciprocals import by_reciprocals
 from teucer._targets.cpu.stripped import without_bodies
@@ -55,11 +54,12 @@ class CPU(Target):
     keeps_callbacks = True
     one_memory = True
     compiles_alone = True
+    again_as_calls = constants.AGAIN_LEAST
 
     def prepare(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
         """Outlined; what is expensive becomes a call too, where it would be computed again and
-        again, and what a backward pass computes again. Comparisons read bits."""
-        return by_bits(keep_again(self._outlined(jaxpr, mode)))
+        again. Comparisons read bits."""
+        return by_bits(self._outlined(jaxpr, mode))
 
     def _outlined(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
         if mode == "off" or has_symbolic_sizes(jaxpr):
