@@ -3,6 +3,10 @@
 import enum
 import importlib
 import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +15,7 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
 from teucer._devices.specs import AS_IN_0_12
+from teucer._jax import refused
 from teucer.sharding import ManualAxisType, PartitionSpec, UnreducedKind
 
 REFUSED_ON_USE = {
@@ -19,11 +24,38 @@ REFUSED_ON_USE = {
     "experimental.transfer": "TransferServer make_error_array start_transfer_server",
     "extend.pallas": "GridMapping register_lowering_rule",
 }
-REFUSED_BY_NAME = {
-    "experimental": "EArray primal_tangent_dtype",
-    "experimental.pallas": "Indirect get_global lower_as_mlir pallas_export_experimental",
-    "lax": "ragged_all_to_all_p stage_p",
-}
+# What JAX's modules import of Python, or of helpers that are private in JAX, and show.
+_PYTHONS = (
+    "Any Array Callable DTypeLike Future Hashable Iterable Iterator ModuleType NamedTuple Protocol "
+    "Sequence Shape TYPE_CHECKING TypeVar annotations api_boundary cast dataclass "
+    "jax_register_backend_cache logger lru_cache map namedtuple np operator overload partial "
+    "register_cache safe_map safe_zip split_list unzip2 wraps zip"
+)
+PYTHONS = _PYTHONS.split()
+
+
+def inventory():
+    """The names of JAX 0.12.0.1 by module, each with the names of its parameters, as an
+    introspection gave them."""
+    modules, module = {}, ""
+    for line in (Path(__file__).parent / "data" / "names_0_12.txt").read_text().splitlines():
+        if line.startswith(" "):
+            name, _, parameters = line.strip().rstrip(")").partition("(")
+            modules[module][name] = parameters.split(", ") if parameters else []
+        else:
+            module = line
+            modules[module] = {}
+    return modules
+
+
+INVENTORY = inventory()
+
+
+def refused_names():
+    for module, reasons in [*refused.REFUSED.items(), *refused.IMPORTED.items()]:
+        for names in reasons.values():
+            for name in names.split():
+                yield module, name
 
 
 @pytest.mark.parametrize("module", REFUSED_ON_USE)
@@ -35,12 +67,53 @@ def test_refused_when_they_are_used(module):
             getattr(place, name)(1, option=2)
 
 
-@pytest.mark.parametrize("module", REFUSED_BY_NAME)
-def test_refused_by_name(module):
-    place = importlib.import_module(f"teucer.{module}")
-    for name in REFUSED_BY_NAME[module].split():
-        with pytest.raises(AttributeError, match=rf"no attribute '{name}': \w+"):
+def test_every_name_is_given_or_refused():
+    lacking = []
+    there = set(refused_names())
+    for module in INVENTORY:
+        place = importlib.import_module("teucer" + module.removeprefix("jax"))
+        lacking += [
+            f"{module}.{name}"
+            for name in INVENTORY[module]
+            if name not in PYTHONS
+            and not hasattr(place, name)
+            and (module.partition(".")[2], name) not in there
+        ]
+    assert lacking == []
+
+
+def test_refused_by_name():
+    """Each name of the table is JAX's, is not here, and says why and what to use instead."""
+    wrong = []
+    for module, name in refused_names():
+        place = importlib.import_module(f"teucer.{module}")
+        if name not in INVENTORY[f"jax.{module}"] or getattr(place, name, None) is not None:
+            wrong.append((module, name))
+            continue
+        with pytest.raises(AttributeError) as raised:
             getattr(place, name)
+        said = rf"no attribute '{name}', which JAX has: \w.*\.\n  (Use|Read|Pass|Define) "
+        if not re.search(said, str(raised.value)) or raised.value.name != name:
+            wrong.append(str(raised.value))
+    assert wrong == []
+
+
+def test_names_that_nobody_has():
+    for place in (jax, jax.lax, jax.core, importlib.import_module("teucer.experimental.jet")):
+        with pytest.raises(AttributeError, match="has no attribute 'sinn'$"):
+            place.sinn  # noqa: B018  # it raises
+    with pytest.raises(AttributeError, match="'tree_map': use jax.tree.map"):
+        jax.tree_map  # noqa: B018  # it raises
+
+
+def test_the_table_is_loaded_for_a_name_that_is_missed():
+    program = (
+        "import sys, teucer, teucer.lax, teucer.experimental.jet as jet\n"
+        "assert 'teucer._jax.refused' not in sys.modules\n"
+        "assert getattr(jet, 'jet_fun', 3) == 3 and not hasattr(teucer.lax, 'stage_p')\n"
+        "assert 'teucer._jax.refused' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @pytest.mark.parametrize("accuracy", [None, *lax.AccuracyMode, lax.Tolerance(1e-3, 0, 0)])

@@ -76,15 +76,8 @@ _SOURCES = {
     "teucer._derived.caches": "clear_backends clear_caches",
     "teucer._xla.client": "CompilerEffortLevel Device",
 }
-_ABSENT = {
-    **dict.fromkeys(
-        ("device_put_replicated", "device_put_sharded"),
-        "it is deprecated; use jax.device_put instead.",
-    ),
-    "tree_map": "use jax.tree.map.",
-}
 
-__getattr__, __dir__, _names = lazy.lazy_module(__name__, _SOURCES, _ABSENT)
+__getattr__, __dir__, _names = lazy.lazy_module(__name__, _SOURCES)
 __all__ = ["__version__", *_names]  # noqa: PLE0604  # the names are strings, from the table
 
 # Gives arrays and tracers their operators. Last, since the modules of numpy import this package.

@@ -8,6 +8,7 @@ import pytest
 import teucer as jax
 from teucer import lax
 from teucer import numpy as jnp
+from teucer.experimental import jet as jet_module
 from teucer.experimental.jet import fact, jet, zero_series
 
 X = np.array([0.3, 0.7, 0.2])
@@ -146,3 +147,84 @@ def test_high_orders_take_polynomial_time():
 def test_mistakes(primals, series, match):
     with pytest.raises(ValueError, match=match):
         jet(lambda *xs: xs[0], primals, series)
+
+
+def _primitive(name, impl):
+    prim = jax.extend.core.Primitive(name)
+    prim.def_impl(impl)
+    prim.def_abstract_eval(lambda x: x)
+    return prim
+
+
+@pytest.fixture
+def rules():
+    """The table of rules, which is left as it was."""
+    yield jet_module.jet_rules
+    for prim in list(jet_module.jet_rules):
+        del jet_module.jet_rules[prim]
+
+
+SERIES = (3.0,), ([1.0, 5.0, 7.0],)
+
+
+def test_rules_of_a_primitive_of_the_user(rules):
+    """Each way to say that a primitive is the sine gives the series of the sine."""
+    expected = jet(jnp.sin, *SERIES)
+    prims = [_primitive(f"sine{i}", jnp.sin) for i in range(3)]
+    jet_module.def_deriv(prims[0], jnp.cos)
+    jet_module.def_comp(prims[1], jnp.sin)
+    rules[prims[2]] = lambda xs, series: rules[jax.lax.sin_p](xs, series, accuracy=None)
+    for prim in prims:
+        assert prim in rules
+        got = jet(lambda x, prim=prim: prim.bind(x), *SERIES)
+        np.testing.assert_allclose(got[0], expected[0], rtol=1e-6)
+        np.testing.assert_allclose(got[1], expected[1], rtol=1e-5)
+        got = jet_module.jet2(prim.bind, *SERIES)
+        np.testing.assert_allclose(got[1], jet_module.jet2(jnp.sin, *SERIES)[1], rtol=1e-5)
+    with pytest.raises(KeyError):
+        rules[_primitive("none", jnp.sin)]
+
+
+def test_rules_see_coefficients(rules):
+    """As JAX 0.12.0.1: of derivatives 1, 5, 7 the coefficients 1, 5 / 2, 7 / 6."""
+    seen, prim = [], _primitive("twice", lambda x: 2 * x)
+
+    def rule(primals, series):
+        seen.append((primals, series))
+        return prim.bind(*primals), [2 * t for t in series[0]]
+
+    rules[prim] = rule
+    assert jet(prim.bind, *SERIES)[1] == [2, 10, 14]
+    np.testing.assert_allclose(seen[0][1], [[1, 2.5, 7 / 6]], rtol=1e-6)
+    jet_module.defzero(prim)
+    assert jet(prim.bind, *SERIES)[1] == [0, 0, 0]
+    rules[prim] = lambda primals, series: (prim.bind(*primals), [jet_module.zero_term, 1.0])
+    with pytest.raises(ValueError, match="rule of twice gives 2 terms of a series, .* have 3"):
+        jet(prim.bind, *SERIES)
+
+
+def test_rules_of_several_results(rules):
+    prim = _primitive("both", lambda x, y: [x * y, x - y])
+    prim.multiple_results = True
+    prim.def_abstract_eval(lambda x, y: [x, x])
+    product, difference = rules[jax.lax.mul_p], rules[jax.lax.sub_p]
+
+    def rule(primals, series):
+        pairs = [product(primals, series), difference(primals, series)]
+        return [y for y, _ in pairs], [terms for _, terms in pairs]
+
+    rules[prim] = rule
+    given = (3.0, 2.0), ([1.0, 5.0], [0.5, jet_module.zero_term])
+    for moving in (given, (given[0], (given[1][0], jet_module.zero_series))):
+        got = jet(lambda x, y: tuple(prim.bind(x, y)), *moving)
+        want = jet(lambda x, y: (x * y, x - y), *moving)
+        np.testing.assert_allclose(jax.tree.leaves(got), jax.tree.leaves(want), rtol=1e-6)
+
+
+def test_rules_of_the_table_are_those_that_jet_uses(rules):
+    value, terms = jet_module.linear_prop(jax.lax.add_p, (1.0, 2.0), ([3.0], [5.0]))
+    assert (value, terms) == (3, [8])
+    assert jet_module.zero_prop(jax.lax.floor_p, (1.5,), ([1.0],))[1] is jet_module.zero_series
+    assert rules.get(jax.lax.exp_p) and len(rules) == 0
+    value, terms = rules[jax.lax.exp_p]((0.0,), ([1.0, 0.0, 0.0],), accuracy=None)
+    np.testing.assert_allclose(terms, [1, 1 / 2, 1 / 6], rtol=1e-6)

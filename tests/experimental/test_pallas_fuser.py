@@ -222,3 +222,125 @@ def test_closed_over_arrays_are_refused():
         fuser.pull_block_spec(lambda x: x + B, pl.BlockSpec((2, 32), lambda i: (i, 0)))(
             jax.ShapeDtypeStruct((8, 32), "float32")
         )
+
+
+ROWS = pl.BlockSpec((2, 4), lambda i: (i, 0))
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        lambda y, b: y * b + 1,
+        lambda y, b: jnp.tanh(y) - b.sum(),
+        lambda y, b: y * b[:, :1],
+        lambda y, b: (y * b, y.sum(1)),
+    ],
+    ids=["product", "whole", "column", "two"],
+)
+def test_blocks_of_an_output_fusion(behind):
+    """A kernel that asks for the blocks of its results and of what the fusion behind it reads."""
+    rng = np.random.default_rng(0)
+    x, b = (jnp.asarray(rng.normal(size=(8, 4)), "float32") for _ in range(2))
+    function, values, scalars = fuser.get_fusion_values(lambda y: behind(y, b), x)
+    assert scalars == ()
+    kernel, specs, named, out_type, out_specs = fuser.push_pull_block_spec(
+        function, ROWS, grid_len=1
+    )(values, x)
+    assert named == {}
+
+    def body(x_ref, *refs):
+        value_refs, out_refs = refs[: len(values)], refs[len(values) :]
+        blocks = tuple([r[...] for r in value_refs])
+        outs = kernel((pl.program_id(0),), (), blocks, 2 * x_ref[...])
+        for ref, y in zip(out_refs, jax.tree.leaves(outs), strict=True):
+            ref[...] = y
+
+    call = pl.pallas_call(
+        body, out_type, grid=(4,), in_specs=[ROWS, *specs], out_specs=out_specs, interpret=True
+    )
+    for got, want in zip(
+        jax.tree.leaves(call(x, *values)), jax.tree.leaves(behind(2 * x, b)), strict=True
+    ):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_specs_of_axes_of_size_one():
+    """As JAX 0.12.0.1: an axis that is broadcast is seen, if that of the result is."""
+    column = jnp.arange(8.0)[:, None]
+    for shape, want in [((2, 4), (2, 1)), ((2, None), (2, None)), ((None, 4), (None, 1))]:
+        spec = pl.BlockSpec(shape, lambda i, j: (i, j))
+        kernel, (found,), _ = fuser.pull_block_spec(
+            lambda v: lax.broadcast_in_dim(v, (8, 8), (0, 1)), spec, grid_len=2
+        )(column)
+        assert found.block_shape == want and found.index_map(1, 2) == (1, 0)
+        block = jnp.ones([n for n in want if n is not None])
+        assert kernel((1, 2), (), block).shape == tuple([n for n in shape if n is not None])
+
+
+def test_one_argument_in_two_blocks_is_refused_where_it_is_strict():
+    specs = pl.BlockSpec((2, 4), lambda i: (i, 0)), pl.BlockSpec((2,), lambda i: (i,))
+    pull = fuser.pull_block_spec(lambda b: (2 * b, b[:, 0]), specs, grid_len=1)
+    with pytest.raises(NotImplementedError, match="different blocks by one step"):
+        pull(jnp.ones((8, 4)))
+
+
+def test_scalars_behind_the_place_in_the_grid():
+    specs = {
+        "a": pl.BlockSpec((2,), lambda i, s, t: (i + s[0] * t[0],)),
+        "b": None,
+        "c": pl.no_block_spec,
+        "d": pl.BlockSpec(),
+    }
+    found = fuser.block_spec_with_prefetch(specs, ([7], [8]))
+    assert found["a"].index_map(3) == (59,) and found["a"].block_shape == (2,)
+    assert found["b"] is None and found["c"] is pl.no_block_spec and found["d"] == specs["d"]
+    values, left = fuser.filter_no_block_specs(
+        {"a": 1, "b": (2, 3)}, {"a": specs["c"], "b": (ROWS, ROWS)}
+    )
+    assert values == {"a": None, "b": (2, 3)} and left == {"a": None, "b": (ROWS, ROWS)}
+
+
+def test_evaluate_refuses_loops():
+    for f, name in [
+        (lambda x: jax.lax.fori_loop(0, x, lambda i, c: c + i, x), "while"),
+        (lambda x: jax.lax.cond(x > 0, lambda: x, lambda: -x), "cond"),
+        (lambda x: jax.lax.scan(lambda c, _: (c + 1, None), x, length=3)[0], "scan"),
+    ]:
+        with pytest.raises(NotImplementedError, match=f"(?s){name} not supported. at .*test_pall"):
+            fuser.evaluate(f)(3)
+    with pytest.raises(ValueError, match="Transpose not allowed"):
+        fuser.evaluate(lambda x: x.T, allow_transpose=False)(jnp.ones((2, 3)))
+    out = fuser.evaluate(lambda x: {"a": x.T + 1})(jnp.ones((2, 3)))
+    assert out["a"].shape == (3, 2)
+    with pytest.raises(TypeError, match="keyword"):
+        fuser.evaluate(lambda x: x)(x=1)
+
+
+def test_fusions_of_references():
+    """As JAX 0.12.0.1: aliases are places among all results, and among values and arguments."""
+    y, ref = jnp.ones(3), jax.new_ref(jnp.arange(3.0))
+    function, values, scalars = fuser.get_stateful_input_fusion_values(lambda: y + 2 * ref[...])
+    assert any(v is ref for v in values) and scalars == ()
+    arrays = tuple([v[...] if v is ref else v for v in values])
+    assert function(arrays).tolist() == [1, 3, 5]
+
+    def write(v):
+        ref[...] += v
+        return v * y, {"k": ref[...]}
+
+    function, values, _, aliases = fuser.get_stateful_output_fusion_values(write, y)
+    ((place, alias),) = aliases.items()
+    assert place == 2 and values[alias] is ref
+    (first, others), (last,) = function(arrays, y)
+    assert first.tolist() == [1, 1, 1] and others["k"].tolist() == last.tolist() == [1, 2, 3]
+    assert ref[...].tolist() == [0, 1, 2]
+
+    def given(v, r):
+        r[...] = v
+        return v
+
+    function, values, _, aliases = fuser.get_stateful_output_fusion_values(given, y, ref)
+    assert values == () and aliases == {1: 1}
+    assert [x.tolist() for x in jax.tree.leaves(function((), y, ref[...]))] == [[1, 1, 1]] * 2
+    function, values, _ = fuser.get_stateful_input_fusion_values(lambda: given(y, ref))
+    assert function(tuple([v[...] if v is ref else v for v in values])).tolist() == [1, 1, 1]

@@ -5,25 +5,25 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 # on_handing(module, name, value): what is done with a name that a public module hands on for the
 # first time
 # (`teucer.compat`).
 on_handing: Callable[[str, str, object], None] | None = None
+# The table of JAX's names that Teucer refuses, loaded when a name is missed.
+_REFUSED = "teucer._jax.refused"
 
 
 def lazy_module(
     module: str,
     sources: Mapping[str, str],
-    absent: Mapping[str, str] | None = None,
     finish: Callable[[Any], object] | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of a module that hands on names of private ones.
 
     sources: for each module, the names that it gives, in one string; `name=other` gives its `other`
     as `name`, `name=.` the module itself.
-    absent: for names that users may look for in vain, what to say.
     finish: what makes of a value the one that is handed on.
 
     >>> __getattr__, __dir__, __all__ = lazy_module("teucer.lax",
@@ -42,10 +42,7 @@ def lazy_module(
         try:
             source, other = where[name]
         except KeyError:
-            advice = f": {absent[name]}" if absent and name in absent else ""
-            raise AttributeError(
-                f"module {sys.modules[module].__name__!r} has no attribute {name!r}{advice}"
-            ) from None
+            raise lacking(module, name) from None
         loaded = importlib.import_module(source)
         value: object = loaded if other == "." else getattr(loaded, other)
         value = finish(value) if finish is not None else value
@@ -55,6 +52,28 @@ def lazy_module(
         return value
 
     return __getattr__, listing(module, where), list(where)
+
+
+def lacking(module: str, name: str) -> AttributeError:
+    """The error of a name that a public module does not have, with the reason if JAX has it."""
+    place = sys.modules[module]
+    advice = "" if name.startswith("_") else importlib.import_module(_REFUSED).advice(module, name)
+    return AttributeError(
+        f"module {place.__name__!r} has no attribute {name!r}{advice}", name=name, obj=place
+    )
+
+
+def refusing(module: str) -> Callable[[str], NoReturn]:
+    """`__getattr__` of a module that has all of its names itself: it says why JAX's others are not
+    there.
+
+    Assign it behind `if not TYPE_CHECKING`; type checkers would take it for any name.
+    """
+
+    def __getattr__(name: str) -> NoReturn:
+        raise lacking(module, name)
+
+    return __getattr__
 
 
 def listing(module: str, names: Iterable[str]) -> Callable[[], list[str]]:

@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from teucer._base.lazy import listing
+from teucer._base.lazy import lacking, listing
 
 
 class _Unbuilt(type):
@@ -70,9 +70,7 @@ def unbuilt_names(
 
     def __getattr__(name: str) -> Any:
         if name not in absent:
-            raise AttributeError(
-                f"module {sys.modules[module].__name__!r} has no attribute {name!r}"
-            )
+            raise lacking(module, name)
         value = unbuilt(f"{said}.{name}", reason, describes=absent[name])
         setattr(sys.modules[module], name, value)
         return value

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from teucer._base.lazy import lacking
 
 
 def old_names(
@@ -25,10 +26,9 @@ def old_names(
             source, own, said = deprecated[name]
             warnings.warn(said, DeprecationWarning, stacklevel=2)
             return getattr(importlib.import_module(source), own)
-        raise AttributeError(
-            (removed or {}).get(name)
-            or f"module {sys.modules[module].__name__!r} has no attribute {name!r}"
-        )
+        if removed and name in removed:
+            raise AttributeError(removed[name])
+        raise lacking(module, name)
 
     return __getattr__
 

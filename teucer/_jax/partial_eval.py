@@ -5,17 +5,20 @@ Functions of flat values as jaxprs, and jaxprs without dead code.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from teucer._core.jaxpr import Jaxpr
+from teucer._core.jaxpr import Eqn, Jaxpr
+from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_flat
 from teucer._core.trace import current_trace, typeof, using
 from teucer._jax.linear_util import WrappedFun
+from teucer._jax.primitive import Rule, Rules
 from teucer._optimize import dce
 from teucer._transform.partial import PartialTrace
 
 if TYPE_CHECKING:
+    from teucer._core.debug_info import DebugInfo
     from teucer._core.types import ShapedArray
 
 
@@ -135,3 +138,42 @@ def dce_jaxpr_consts(
     read = {v for eqn in live.eqns for v in eqn.invars} | set(live.outvars)
     used = [v in read for v in live.constvars]
     return live.replace(constvars=dce.filtered(live.constvars, used)), used, taken
+
+
+def abstract_eval_fun(
+    fun: Callable[..., Any], *avals: Any, debug_info: DebugInfo, **params: object
+) -> list[Any]:
+    """The types of the results of a function of flat values on arguments of the given types.
+
+    params: what it takes by keyword.
+
+    >>> import teucer as jax
+    >>> info = jax.api_util.debug_info("abstract_eval_fun", max, (), {})
+    >>> abstract_eval_fun(lambda x, *, k: [k * x], typeof(3.), debug_info=info, k=2)
+    [ShapedArray(float32[], weak_type=True)]
+    """
+    jaxpr, _ = stage_flat(lambda *xs: fun(*xs, **params), avals, debug_info)
+    return list(jaxpr.out_avals)
+
+
+def _install_dce(primitive: Primitive, rule: Rule) -> Rule:
+    def dce_rule(eqn: Eqn, used: list[bool]) -> Eqn:
+        found = rule(used, eqn)[1]
+        return eqn if found is None else found
+
+    return dce_rule
+
+
+def _derive_dce(primitive: Primitive, method: Rule) -> Rule:
+    def rule(used_outputs: list[bool], eqn: Eqn) -> tuple[list[bool], Eqn | None]:
+        if not any(used_outputs) and not eqn.effects:
+            return [False] * len(eqn.invars), None
+        live = method(eqn, used_outputs)
+        taken = list(live.invars)
+        return [any(v is w for w in taken) for v in eqn.invars], live
+
+    return rule
+
+
+# rule(used outputs, equation) -> (used inputs, the equation without what is dead, or None).
+dce_rules = Rules("dce", _install_dce, _derive_dce)

@@ -23,11 +23,6 @@ from teucer.compat._version import __version__, __version_info__
 STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_startup")
 # Modules of JAX that Teucer has for the sake of the alias only.
 _OWN = {"jax.version": "teucer.compat._version", "jax.lib": "teucer.compat._lib"}
-_UNSUPPORTED = (
-    "jax.experimental.colocated_python.func",
-    "jax.experimental.colocated_python.obj_backend",
-    "jax.experimental.colocated_python.serialization",
-)
 _HIDDEN = ("teucer.cli", "teucer.compat")
 # The modules that JAX gives as the home of what several of them hand on.
 _HOMES = {
@@ -86,7 +81,7 @@ class _Finder:
             if _is_hidden(own):
                 # Python would look into Teucer's folder next, and load a second copy.
                 raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-            if name not in _UNSUPPORTED and importlib.util.find_spec(own) is None:
+            if importlib.util.find_spec(own) is None:
                 return None
         return ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]  # a loader of its own kind
 
@@ -103,11 +98,6 @@ class _Finder:
             sys.modules[name] = _removed.module(name)
             return
         own = _OWN.get(name, "teucer" + name.removeprefix("jax"))
-        if name in _UNSUPPORTED:
-            made = importlib.import_module("teucer.compat._unsupported").module(name)
-            made.__spec__ = placeholder.__spec__
-            sys.modules[name] = made
-            return
         module = importlib.import_module(own)
         if name in _OWN or _is_public(own):
             _give_name(module, name)

@@ -13,6 +13,18 @@ import math
 import teucer.numpy as jnp
 from teucer import lax, nn, random
 from teucer._base.lazy import listing
+from teucer.nn import (  # noqa: F401  # JAX's module shows the functions of its layers
+    elu,
+    gelu,
+    leaky_relu,
+    log_softmax,
+    relu,
+    selu,
+    sigmoid,
+    softmax,
+    softplus,
+    standardize,
+)
 from teucer.nn.initializers import glorot_normal, normal, ones, zeros
 
 __all__ = [

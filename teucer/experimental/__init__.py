@@ -11,15 +11,7 @@ from teucer.lax._callbacks import io_callback
 
 # JAX has it from the first array that is laid over a mesh.
 __getattr__, _, _lazy = lazy_module(
-    __name__,
-    {"teucer.experimental.multihost_utils": "multihost_utils=."},
-    {
-        "EArray": "arrays of extended dtypes are of jax.Array itself.",
-        "primal_tangent_dtype": (
-            "there are no dtypes whose tangents have another dtype.\n  Define a type by "
-            "jax.experimental.hijax.HiType, whose to_tangent_aval says it."
-        ),
-    },
+    __name__, {"teucer.experimental.multihost_utils": "multihost_utils=."}
 )
 __all__ = ["compilation_cache", "cur_qdd", "io_callback", "multihost_utils"]
 __dir__ = listing(__name__, __all__)

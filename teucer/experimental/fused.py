@@ -1,10 +1,14 @@
 """Regions of programs that are fused with results in chosen memory. They are not built."""
 
-from teucer._base.lazy import listing
+from typing import TYPE_CHECKING
+
+from teucer._base.lazy import listing, refusing
 from teucer._experimental.unbuilt import unbuilt
 
 __all__ = ["fused"]
 __dir__ = listing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__ = refusing(__name__)
 
 fused = unbuilt(
     "jax.experimental.fused.fused",

@@ -5,15 +5,16 @@ Derivatives of high order in one direction, in one pass over the function.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from teucer import lax
 from teucer._base import dtypes, tracebacks
-from teucer._base.lazy import listing
+from teucer._base.lazy import listing, refusing
 from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, check_callable
 from teucer._core.jaxpr import eval_jaxpr
@@ -21,6 +22,7 @@ from teucer._core.leaks import check_alive, check_leaks
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Trace, Tracer, current_trace, end, typeof, using
 from teucer._core.types import Zero
+from teucer._jax.ad import primitive_jvps
 from teucer._transform.jit_calls import jit_p
 from teucer._trees import pytrees
 from teucer.lax import _structure
@@ -28,20 +30,34 @@ from teucer.lax import _structure
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, Params, Value
 
-__all__ = ["JetTrace", "JetTracer", "fact", "jet", "zero_series"]
+__all__ = [
+    "JetTrace", "JetTracer", "ZeroSeries", "ZeroTerm", "def_comp", "def_deriv", "deflinear",
+    "defzero", "deriv_prop", "fact", "jet", "jet2", "jet_rules", "linear_prop", "zero_prop",
+    "zero_series", "zero_term",
+]  # fmt: skip
 __dir__ = listing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__ = refusing(__name__)
 
 fact = math.factorial
+Rule = Callable[..., tuple[Any, Any]]
 
 
-class _ZeroSeries:
-    """What stands for the terms of an argument that does not move."""
+class ZeroTerm:
+    """What stands for a term that is zero."""
+
+    def __repr__(self) -> str:
+        return "zero_term"
+
+
+class ZeroSeries:
+    """What stands for the terms of an argument or a result that does not move."""
 
     def __repr__(self) -> str:
         return "zero_series"
 
 
-zero_series = _ZeroSeries()
+zero_term, zero_series = ZeroTerm(), ZeroSeries()
 
 
 @tracebacks.api_boundary
@@ -55,7 +71,7 @@ def jet(
     """The value of a function, and its derivatives along a curve.
 
     primals: arguments, arrays. series: for each of them as many terms: the derivatives of the
-    curve, from the first on; or `zero_series`.
+    curve, from the first on; or `zero_series`. A term may be `zero_term`.
     factorial_scaled: whether terms are derivatives; else they are coefficients of the Taylor
     series. Returns (results, terms of the results): a list of terms in the place of each result.
     Raises ValueError if arguments are no arrays, or numbers of terms differ.
@@ -70,10 +86,10 @@ def jet(
     A. Griewank and A. Walther, "Evaluating Derivatives", SIAM, 2008, chapter 13.
     """
     check_callable(fun, "jet")
-    known = [len(terms) for terms in series if not isinstance(terms, _ZeroSeries)]
+    known = [len(terms) for terms in series if not isinstance(terms, ZeroSeries)]
     primals = tuple(primals)
     series = [
-        [0.0] * max(known, default=0) if isinstance(terms, _ZeroSeries) else list(terms)
+        [0.0] * max(known, default=0) if isinstance(terms, ZeroSeries) else list(terms)
         for terms in series
     ]
     if len(primals) != len(series):
@@ -110,8 +126,13 @@ def jet(
     return pytrees.tree_unflatten(f.tree, outs), pytrees.tree_unflatten(f.tree, results)
 
 
+jet2 = functools.partial(jet, factorial_scaled=False)
+
+
 def _term(x: ArrayLike, term: object, scale: int) -> Any:
     """A coefficient, of the dtype of derivatives of the argument."""
+    if isinstance(term, ZeroTerm):
+        return _zero(x)
     dtype = (
         typeof(x).dtype
         if dtypes.issubdtype(typeof(x).dtype, np.inexact)
@@ -249,6 +270,9 @@ def _series(
     series: list[list[Any] | None],
 ) -> tuple[Sequence[Any], Sequence[list[Any] | None]]:
     """Results of a primitive and their terms."""
+    rule = jet_rules.registered.get(primitive)
+    if rule is not None:
+        return _by_rule(rule, primitive, params, order, primals, series)
     moving = [i for i, terms in enumerate(series) if terms is not None]
     inexact = all(dtypes.issubdtype(typeof(primals[i]).dtype, np.inexact) for i in moving)
 
@@ -375,3 +399,177 @@ def _by_derivative(
             [t if k == 1 else lax.div(t, _like(t, k)) for k, t in enumerate(coefficients, 1)]
         )
     return values[:count], out_terms
+
+
+# --- Rules of primitives --------------------------------------------------------------------------
+
+
+@final
+class _Rules(MutableMapping[Primitive, Rule]):
+    """How primitives act on series: rule(values, series, **params) -> (result, its series).
+
+    A series is a list of coefficients, from the first on. Of a primitive with several results a
+    rule gives lists of results and of series. Rules that are assigned are used by `jet`; those of
+    other primitives follow from their derivatives.
+    """
+
+    def __init__(self) -> None:
+        self.registered: dict[Primitive, Rule] = {}
+
+    def __getitem__(self, primitive: Primitive) -> Rule:
+        if primitive in self.registered:
+            return self.registered[primitive]
+        if primitive not in primitive_jvps:
+            raise KeyError(primitive)
+        return functools.partial(_as_rule, primitive)
+
+    def __setitem__(self, primitive: Primitive, rule: Rule) -> None:
+        self.registered[primitive] = rule
+
+    def __delitem__(self, primitive: Primitive) -> None:
+        del self.registered[primitive]
+
+    def __iter__(self) -> Iterator[Primitive]:
+        return iter(self.registered)
+
+    def __len__(self) -> int:
+        return len(self.registered)
+
+
+jet_rules = _Rules()
+
+
+def _by_rule(
+    rule: Rule,
+    primitive: Primitive,
+    params: Params,
+    order: int,
+    primals: list[Any],
+    series: list[list[Any] | None],
+) -> tuple[list[Any], list[list[Any] | None]]:
+    """Results of a primitive and their terms, by a rule that is registered."""
+    given = [
+        [_zero(x)] * order if terms is None else terms
+        for x, terms in zip(primals, series, strict=True)
+    ]
+    outs, out_terms = rule(primals, given, **params)
+    if not primitive.multiple_results:
+        outs, out_terms = [outs], [out_terms]
+    found: list[list[Any] | None] = []
+    for y, terms in zip(outs, out_terms, strict=True):
+        if isinstance(terms, ZeroSeries):
+            found.append(None)
+        elif len(terms) != order:
+            raise ValueError(
+                f"jet: the rule of {primitive} gives {len(terms)} terms of a series, where its "
+                f"operands have {order}."
+            )
+        else:
+            found.append([_term(y, t, 1) for t in terms])
+    return list(outs), found
+
+
+def _as_rule(
+    primitive: Primitive, primals_in: Sequence[Any], series_in: Sequence[Any], **params: object
+) -> tuple[Any, Any]:
+    """The rule of a primitive that has none of its own in the table."""
+    still = [isinstance(terms, ZeroSeries) for terms in series_in]
+    order = max((len(t) for t, s in zip(series_in, still, strict=True) if not s), default=0)
+    if not order:
+        return zero_prop(primitive, primals_in, series_in, **params)
+    given = [
+        None if s else [_term(x, t, 1) for t in terms]
+        for x, terms, s in zip(primals_in, series_in, still, strict=True)
+    ]
+    outs, terms = _series(primitive, params, order, list(primals_in), given)
+    found = [zero_series if t is None else list(t) for t in terms]
+    return (list(outs), found) if primitive.multiple_results else (outs[0], found[0])
+
+
+def _results(primitive: Primitive, operands: Sequence[Any], params: Params) -> Any:
+    """The result of a primitive, or the list of them, as rules of the table give it."""
+    outs = primitive.call(*operands, **params)
+    return list(outs) if primitive.multiple_results else outs[0]
+
+
+def deriv_prop(
+    prim: Primitive,
+    deriv: Callable[..., Any],
+    primals_in: Sequence[Any],
+    series_in: Sequence[Sequence[Any]],
+) -> tuple[Any, list[Any]]:
+    """The rule of a function of one value whose derivative is the function `deriv`.
+
+    >>> import teucer.numpy as jnp
+    >>> deriv_prop(lax.neg_p, lambda x: -jnp.ones_like(x), (1.,), ([2.],))
+    (Array(-1., dtype=float32, weak_type=True), [Array(-2., dtype=float32, weak_type=True)])
+
+    Method: y' = deriv(x) x', by coefficients: k y[k] = sum over j of j x[j] deriv(x)[k - j].
+    """
+    (x,), (terms,) = primals_in, series_in
+    first, rest = jet2(deriv, (x,), (list(terms[:-1]),))
+    slopes = [first, *rest]
+    found = []
+    for k in range(1, len(terms) + 1):
+        parts = []
+        for j in range(1, k + 1):
+            part = lax.mul(terms[j - 1], slopes[k - j])
+            parts.append(part if j == k else lax.mul(part, _like(part, j / k)))
+        found.append(_sum(parts))
+    return _results(prim, (x,), {}), found
+
+
+def def_deriv(prim: Primitive, deriv: Callable[..., Any]) -> None:
+    """Say the derivative of a primitive of one value, from which its rule follows."""
+    jet_rules[prim] = functools.partial(deriv_prop, prim, deriv)
+
+
+def def_comp(prim: Primitive, comp: Callable[..., Any], **kwargs: Any) -> None:
+    """Say a function of the same values as a primitive, whose series are those of the primitive.
+
+    kwargs: what the function takes by keyword.
+    """
+
+    def rule(
+        primals_in: Sequence[Any], series_in: Sequence[Any], **params: object
+    ) -> tuple[Any, Any]:
+        del params  # the function says all
+        return jet2(functools.partial(comp, **kwargs), tuple(primals_in), tuple(series_in))
+
+    jet_rules[prim] = rule
+
+
+def linear_prop(
+    prim: Primitive, primals_in: Sequence[Any], series_in: Sequence[Any], **params: object
+) -> tuple[Any, Any]:
+    """The rule of a linear primitive: it takes the terms of one order to that of the result.
+
+    >>> value, (first, second) = linear_prop(lax.add_p, (1., 2.), ([3., 4.], [5., 6.]))
+    >>> float(value), float(first), float(second)
+    (3.0, 8.0, 10.0)
+    """
+    outs = _results(prim, primals_in, params)
+    terms = [_results(prim, operands, params) for operands in zip(*series_in, strict=True)]
+    return outs, [list(t) for t in zip(*terms, strict=True)] if prim.multiple_results else terms
+
+
+def deflinear(prim: Primitive) -> None:
+    """Say that a primitive is linear."""
+    jet_rules[prim] = functools.partial(linear_prop, prim)
+
+
+def zero_prop(
+    prim: Primitive, primals_in: Sequence[Any], series_in: Sequence[Any], **params: object
+) -> tuple[Any, Any]:
+    """The rule of a primitive whose results do not move.
+
+    >>> zero_prop(lax.floor_p, (1.5,), ([2.],))
+    (Array(1., dtype=float32, weak_type=True), zero_series)
+    """
+    outs = _results(prim, primals_in, params)
+    return outs, [zero_series] * len(outs) if prim.multiple_results else zero_series
+
+
+def defzero(prim: Primitive) -> None:
+    """Say that the results of a primitive do not move."""
+    jet_rules[prim] = functools.partial(zero_prop, prim)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from teucer._base.lazy import listing
+from teucer._base.lazy import listing, refusing
 from teucer._core.provided import provided
 from teucer._devices import backends
 from teucer._experimental.torus import in_torus
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["create_device_mesh", "create_hybrid_device_mesh"]
 __dir__ = listing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__ = refusing(__name__)
 
 
 def create_device_mesh(

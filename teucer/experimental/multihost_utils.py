@@ -17,7 +17,7 @@ import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import config, tracebacks
-from teucer._base.lazy import listing
+from teucer._base.lazy import listing, refusing
 from teucer._core.trace import Tracer
 from teucer._derived import exchange
 from teucer._derived.assembly import (
@@ -44,6 +44,8 @@ __all__ = [
     "process_allgather", "reached_preemption_sync_point", "sync_global_devices",
 ]  # fmt: skip
 __dir__ = listing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__ = refusing(__name__)
 
 
 class ProcessFailureError(ProcessFailure):

@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
-from teucer._base.lazy import listing
+from teucer._base.lazy import listing, refusing
 from teucer._derived.custom_vjp import custom_vjp
 from teucer._derived.linear import closure_convert
 from teucer._derived.vjp import vjp
@@ -26,6 +26,8 @@ __all__ = [
     "mean_error_ratio", "odeint", "optimal_step_size", "runge_kutta_step",
 ]  # fmt: skip
 __dir__ = listing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__ = refusing(__name__)
 
 # The method of Dormand and Prince: times of stages, their weights, those of the solution, of its
 # error, and of its middle.

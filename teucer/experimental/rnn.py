@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from teucer import lax, random
 from teucer import numpy as jnp
-from teucer._base.lazy import listing
+from teucer._base.lazy import listing, refusing
 from teucer._core.typing import Array, HostArray
 from teucer.lax import PrecisionLike
 
@@ -28,6 +28,8 @@ __all__ = [
     "unpack_lstm_weights",
 ]  # fmt: skip
 __dir__ = listing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__ = refusing(__name__)
 
 Weights = TypeVar("Weights", Array, HostArray)
 Parts: TypeAlias = dict[int, Weights]

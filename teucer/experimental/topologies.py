@@ -8,15 +8,17 @@ another door, so those are refused; a program is lowered for them all the same, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from teucer._base.lazy import listing
+from teucer._base.lazy import listing, refusing
 from teucer._devices import backends
 from teucer._devices.meshes import Mesh
 from teucer.experimental.mesh_utils import create_device_mesh
 
 __all__ = ["TopologyDescription", "get_attached_topology", "get_topology_desc", "make_mesh"]
 __dir__ = listing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__ = refusing(__name__)
 
 
 class TopologyDescription:

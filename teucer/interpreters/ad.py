@@ -18,6 +18,7 @@ __getattr__, __dir__, __all__ = lazy_module(
             "add_jaxvals defbilinear defjvp defjvp2 deflinear deflinear2 "
             "get_primitive_transpose is_undefined_primal primitive_jvps primitive_transposes"
         ),
+        "teucer._jax.jaxprs": "backward_pass jvp_jaxpr",
         "teucer._transform.jvp": "JVPTrace JVPTracer",
         "teucer.lax._structure": "add_jaxvals_p=add_any_p",
     },

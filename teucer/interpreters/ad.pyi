@@ -18,6 +18,8 @@ from teucer._jax.ad import get_primitive_transpose as get_primitive_transpose
 from teucer._jax.ad import is_undefined_primal as is_undefined_primal
 from teucer._jax.ad import primitive_jvps as primitive_jvps
 from teucer._jax.ad import primitive_transposes as primitive_transposes
+from teucer._jax.jaxprs import backward_pass as backward_pass
+from teucer._jax.jaxprs import jvp_jaxpr as jvp_jaxpr
 from teucer._transform.jvp import JVPTrace as JVPTrace
 from teucer._transform.jvp import JVPTracer as JVPTracer
 from teucer.lax._structure import add_any_p as _add_jaxvals_p

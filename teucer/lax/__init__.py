@@ -126,14 +126,8 @@ _SOURCES = {
     ),
 }
 
-_ABSENT = {
-    "pvary": "it was removed in JAX 0.10.",
-    "ragged_all_to_all_p": "lax.ragged_all_to_all is made of other collectives.",
-    "stage_p": "programs have no such equation.",
-}
 
 __getattr__, __dir__, __all__ = lazy.lazy_module(
     __name__,
     _SOURCES | {"teucer.lax.linalg": "linalg=.", "teucer._derived.moves": "device_put_p"},
-    _ABSENT,
 )

@@ -18,6 +18,5 @@ _SOURCES = {
     "teucer._sharding.shard_map": "Infer",
     "teucer.lax._sharding": "auto_axes explicit_axes reshard",
 }
-_ABSENT = {"PositionalSharding": "it was removed in JAX 0.6; use NamedSharding."}
 
-__getattr__, __dir__, __all__ = lazy.lazy_module(__name__, _SOURCES, _ABSENT)
+__getattr__, __dir__, __all__ = lazy.lazy_module(__name__, _SOURCES)

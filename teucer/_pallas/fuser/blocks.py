@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import source, tracebacks
 from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Literal, Var
 from teucer._pallas.fuser.fusible import consts_of, custom_fusion_p
@@ -54,6 +55,8 @@ def pull_block_spec(
     scalar_prefetch_handler: finds the scalars of f among those that index maps are given behind the
     place in the grid.
     grid_len: how many axes the grid has; by default index maps are given nothing else.
+    strict_mode: refuse an argument that is needed in two ways by one step. If it is false, equal
+    sizes of the blocks are enough: the caller knows that they begin at one place.
     Returns a function of the arguments, arrays or types of them. It gives three things: a function
     for the kernel, (place in the grid, scalars, *blocks) -> blocks of the results; the BlockSpecs
     of the arguments; those of the arguments by keyword. Raises NotImplementedError, with the user's
@@ -68,7 +71,6 @@ def pull_block_spec(
     >>> spec.block_shape, spec.index_map(3, 0)
     ((4, 2), (0, 3))
     """
-    del strict_mode  # blocks are always checked
 
     def pull(*args: object, **kwargs: object) -> tuple[Any, Any, Any]:
         _, closed, out_tree = traced("pull_block_spec", f, _named(f), args, kwargs)
@@ -78,7 +80,7 @@ def pull_block_spec(
             pytrees.tree_unflatten(out_tree, [0] * out_tree.num_leaves),
             is_leaf=lambda s: s is None,
         )
-        pulled = _Pulled.of(closed, specs)
+        pulled = _Pulled.of(closed, specs, strict_mode)
         scalars = _scalar_places(f, closed)
 
         def index_map(parts: Parts) -> Callable[..., Any]:
@@ -97,7 +99,7 @@ def pull_block_spec(
             no_block_spec
             if not v.aval.shape
             else spec_of_parts(parts, index_map(parts), _like(parts, pulled.specs))
-            for v, parts in zip(closed.jaxpr.invars, pulled.inputs, strict=True)
+            for v, (parts, *_) in zip(closed.jaxpr.invars, pulled.inputs, strict=True)
         ]
         arg_specs, kwarg_specs = pytrees.tree_unflatten(pytrees.tree_structure((args, kwargs)), own)
 
@@ -119,11 +121,20 @@ def pull_block_spec(
 
 @tracebacks.api_boundary
 def push_block_spec(
-    f: Callable[..., object], *in_spec_args: Value, **in_spec_kwargs: object
+    f: Callable[..., object],
+    *in_spec_args: Value,
+    scalar_prefetch_handler: Any = None,
+    grid_len: int | None = None,
+    strict_mode: bool = True,
+    return_out_type: bool = False,
+    **in_spec_kwargs: object,
 ) -> Callable[..., Any]:
     """For a function of arrays, the BlockSpecs of its results, from those of its arguments;
     no_block_spec where nothing is said.
 
+    scalar_prefetch_handler, grid_len, strict_mode: accepted for programs written for JAX. Index
+    maps of results take what those of arguments take.
+    return_out_type: whether to give the types of the results, too: (BlockSpecs, types).
     Returns a function of the arguments, arrays or types of them. Raises NotImplementedError, with
     the user's line, for an operation of which blocks of the operands do not say blocks of the
     result.
@@ -142,7 +153,11 @@ def push_block_spec(
         specs = pytrees.broadcast_prefix(
             (in_spec_args, in_spec_kwargs), (args, kwargs), is_leaf=lambda s: s is None
         )
-        return pytrees.tree_unflatten(out_tree, _pushed(closed, specs))
+        pushed = pytrees.tree_unflatten(out_tree, _pushed(closed, specs))
+        if not return_out_type:
+            return pushed
+        types = [ShapeDtypeStruct(a.shape, a.dtype) for a in closed.out_avals]
+        return pushed, pytrees.tree_unflatten(out_tree, types)
 
     return push
 
@@ -191,19 +206,20 @@ def _like(parts: Parts, specs: Sequence[Any]) -> BlockSpec | None:
 class _Pulled(NamedTuple):
     """The parts of all values that a part of the results is made of.
 
-    specs: those whose index maps say where parts begin. operands: for each equation and part of its
-    result those of its operands.
+    specs: those whose index maps say where parts begin. inputs: for each argument the parts that
+    are needed of it, which are one block. operands: for each equation and part of its result those
+    of its operands.
     """
 
     closed: ClosedJaxpr
     makers: dict[Var, Eqn]
     specs: list[Any]
     outputs: list[Parts]
-    inputs: list[Parts]
+    inputs: list[list[Parts]]
     operands: dict[tuple[Var, Parts], Sequence[Parts | None]]
 
     @staticmethod
-    def of(closed: ClosedJaxpr, specs: Sequence[Any]) -> _Pulled:
+    def of(closed: ClosedJaxpr, specs: Sequence[Any], strict: bool) -> _Pulled:
         jaxpr = closed.jaxpr
         outputs = [
             parts_of_spec(s, i, v.aval.shape, "pull_block_spec") if v.aval.shape else ()
@@ -222,7 +238,7 @@ class _Pulled(NamedTuple):
             made.need(v, parts, needed)
         for i, v in enumerate(jaxpr.invars):
             found = needed.get(v, [whole(v.aval.shape)])
-            if any(parts != found[0] for parts in found):
+            if any(not _is_one(parts, found[0], strict) for parts in found):
                 sizes = sorted({tuple(p.size for p in parts) for parts in found})
                 raise NotImplementedError(
                     f"pull_block_spec: argument {i}, of type {v.aval.str_short()}, is needed in "
@@ -230,7 +246,7 @@ class _Pulled(NamedTuple):
                     "  Use blocks that are whole along the axes that the fusion reduces or "
                     "moves, or do that before the kernel."
                 )
-            made.inputs.append(found[0])
+            made.inputs.append(found)
         return made
 
     def need(self, atom: Atom, parts: Parts, needed: dict[Var, list[Parts]]) -> None:
@@ -289,6 +305,12 @@ class _Pulled(NamedTuple):
         return found
 
 
+def _is_one(parts: Parts, others: Parts, strict: bool) -> bool:
+    if strict:
+        return parts == others
+    return [(p.size, p.seen) for p in parts] == [(p.size, p.seen) for p in others]
+
+
 def _spec_at(parts: Parts, specs: Sequence[object]) -> BlockSpec:
     def index_map(*place: Value) -> tuple[Any, ...]:
         at = Numbers(specs, place, _no_scalars)
@@ -322,8 +344,8 @@ class _Blocks:
         for v, i in scalars.items():
             self.known[v, ()] = _Later(given, i)
         if inputs is not None:
-            for v, parts, x in zip(pulled.closed.jaxpr.invars, pulled.inputs, inputs, strict=True):
-                self.known[v, parts] = x
+            for v, found, x in zip(pulled.closed.jaxpr.invars, pulled.inputs, inputs, strict=True):
+                self.known.update(((v, parts), x) for parts in found)
 
     def value(self, atom: Atom, parts: Parts) -> Any:
         """A block of a value."""

@@ -369,12 +369,12 @@ def get_fusion_values(
     """
     _, closed, tree = traced("get_fusion_values", fusion, fusion, args, kwargs)
     closed = without_calls(closed)
-    says_where = _says_where(closed.jaxpr)
-    found = Values(closed, tree, [v in says_where for v in closed.jaxpr.constvars])
+    places = says_where(closed.jaxpr)
+    found = Values(closed, tree, [v in places for v in closed.jaxpr.constvars])
     return found, found.values, found.scalars
 
 
-def _says_where(jaxpr: Jaxpr) -> set[Var]:
+def says_where(jaxpr: Jaxpr) -> set[Var]:
     """The variables, integer scalars, on which the beginning of a slice depends."""
     found: set[Var] = set()
     for eqn in reversed(jaxpr.eqns):

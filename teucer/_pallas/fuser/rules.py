@@ -93,7 +93,7 @@ def _pull_broadcast(eqn: Eqn, parts: Parts) -> Pulled:
     return [
         tuple(
             [
-                parts[axis] if own[i] == eqn.params["shape"][axis] else Part(1, 0, False)
+                parts[axis] if own[i] == eqn.params["shape"][axis] else Part(1, 0, parts[axis].seen)
                 for i, axis in enumerate(eqn.params["broadcast_dimensions"])
             ]
         )
@@ -112,12 +112,8 @@ def _push_broadcast(eqn: Eqn, parts: Sequence[Parts | None]) -> Parts | None:
 
 
 def _broadcast(eqn: Eqn, parts: Parts, numbers: object, values: Sequence[Any]) -> Any:
-    own, places = _shape(eqn), np.cumsum([p.seen for p in parts]) - 1
-    axes = [
-        int(places[axis])
-        for i, axis in enumerate(eqn.params["broadcast_dimensions"])
-        if own[i] == eqn.params["shape"][axis] and parts[axis].seen
-    ]
+    places = np.cumsum([p.seen for p in parts]) - 1
+    axes = [int(places[a]) for a in eqn.params["broadcast_dimensions"] if parts[a].seen]
     return lax.broadcast_in_dim(values[0], seen_shape(parts), axes)
 
 

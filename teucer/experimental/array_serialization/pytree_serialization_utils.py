@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from teucer._base.lazy import listing
+from teucer._base.lazy import listing, refusing
 from teucer._export.serialization import read_tree, register_pytree_node_serialization, tree_text
 from teucer._trees import pytrees
 
@@ -17,6 +17,8 @@ __all__ = [
     "serialize_pytreedef",
 ]  # fmt: skip
 __dir__ = listing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__ = refusing(__name__)
 
 T = TypeVar("T")
 

@@ -34,17 +34,5 @@ _SOURCES = {
 }
 
 # What compiled kernels of TPUs and Hopper GPUs have, and JAX's own compiler.
-_ABSENT = {
-    "get_global": (
-        "memory that outlives a kernel is for kernels compiled for TPUs and Hopper GPUs, which "
-        "are not compiled yet.\n  Pass an array, with input_output_aliases."
-    ),
-    "Indirect": (
-        "blocks by an array of indices are for sparse cores of TPUs, which kernels are not "
-        "compiled for.\n  Read the rows one by one, or take them before the kernel."
-    ),
-    "lower_as_mlir": "programs are written as text.\n  Ask jax.jit(f).lower(*args).as_text().",
-    "pallas_export_experimental": "kernels are exported as any program.\n  Use jax.export.export.",
-}
-__getattr__, __dir__, _names = lazy.lazy_module(__name__, _SOURCES, _ABSENT)
+__getattr__, __dir__, _names = lazy.lazy_module(__name__, _SOURCES)
 __all__ = [*_names]  # noqa: PLE0604  # the names are strings, from the table

@@ -7,6 +7,9 @@ needed for one of its own blocks (`pull_block_spec`, `push_block_spec`), so that
 computed block by block.
 """
 
+from typing import TYPE_CHECKING
+
+from teucer._base.lazy import listing, refusing
 from teucer._pallas.fuser.blocks import (
     make_scalar_prefetch_handler,
     pull_block_spec,
@@ -14,8 +17,21 @@ from teucer._pallas.fuser.blocks import (
 )
 from teucer._pallas.fuser.fusible import Fusion, custom_fusion, fusible
 from teucer._pallas.fuser.fusing import fuse, get_fusion_values
+from teucer._pallas.fuser.kernels import (
+    block_spec_with_prefetch,
+    evaluate,
+    filter_no_block_specs,
+    get_stateful_input_fusion_values,
+    get_stateful_output_fusion_values,
+    push_pull_block_spec,
+)
 
 __all__ = [
-    "Fusion", "custom_fusion", "fuse", "fusible", "get_fusion_values",
-    "make_scalar_prefetch_handler", "pull_block_spec", "push_block_spec",
+    "Fusion", "block_spec_with_prefetch", "custom_fusion", "evaluate", "filter_no_block_specs",
+    "fuse", "fusible", "get_fusion_values", "get_stateful_input_fusion_values",
+    "get_stateful_output_fusion_values", "make_scalar_prefetch_handler", "pull_block_spec",
+    "push_block_spec", "push_pull_block_spec",
 ]  # fmt: skip
+__dir__ = listing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__ = refusing(__name__)

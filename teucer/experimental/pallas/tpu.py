@@ -20,6 +20,7 @@ from teucer._experimental.unbuilt import unbuilt_names
 from teucer._pallas import call, kernel
 from teucer._pallas.checked import InterpretParams
 from teucer._pallas.einshape import einshape
+from teucer._pallas.helpers import reciprocal
 from teucer._pallas.pipelines import emit_pipeline
 from teucer._pallas.semaphores import (
     DeviceIdType,
@@ -39,19 +40,19 @@ from teucer._pallas.specs import MemorySpace as _AnySpace
 from teucer._pallas.targets import TARGETS
 
 if TYPE_CHECKING:
-    from teucer._core.typing import ArrayLike, Params, Value
+    from teucer._core.typing import Array, ArrayLike, DTypeLike, Params, Value
 
 __all__ = [
     "ANY", "ARBITRARY", "CMEM", "CORE_PARALLEL", "HBM", "HOST", "PARALLEL", "SEMAPHORE", "SMEM",
     "SUBCORE_PARALLEL", "VMEM", "VMEM_SHARED", "CompilerParams", "DeviceIdType",
     "GridDimensionSemantics", "InterpretParams", "MemorySpace", "PrefetchScalarGridSpec",
     "SemaphoreType", "TensorCoreMesh", "async_copy", "async_remote_copy", "bitcast",
-    "core_barrier", "create_tensorcore_mesh", "dma_semaphore", "einshape", "emit_pipeline",
+    "conv", "core_barrier", "create_tensorcore_mesh", "dma_semaphore", "einshape", "emit_pipeline",
     "force_tpu_interpret_mode", "get_barrier_semaphore", "get_tpu_info", "is_tpu_device", "load",
     "make_async_copy", "make_async_remote_copy", "prng_random_bits", "prng_seed",
-    "reset_tpu_interpret_mode_state", "roll", "run_on_first_core", "semaphore", "semaphore_read",
-    "semaphore_signal", "semaphore_wait", "set_tpu_interpret_mode", "store", "sync_copy", "touch",
-    "trace_value", "with_memory_space_constraint",
+    "reciprocal", "reset_tpu_interpret_mode_state", "roll", "run_on_first_core", "semaphore",
+    "semaphore_read", "semaphore_signal", "semaphore_wait", "set_tpu_interpret_mode", "store",
+    "sync_copy", "touch", "trace_value", "with_memory_space_constraint",
 ]  # fmt: skip
 __getattr__, __dir__ = unbuilt_names(
     __name__,
@@ -318,3 +319,50 @@ def prng_random_bits(shape: Sequence[int]) -> Any:
         "the generator of a TPU core",
         "Draw by jax.random from words of a key: jax.random.wrap_key_data(ref[...]).",
     )
+
+
+def conv(
+    lhs: Array,
+    rhs: Array,
+    acc: Array | None = None,
+    *,
+    dimension_numbers: Any,
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] | None = None,
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    window_reversal: Sequence[bool] | None = None,
+    feature_group_count: int = 1,
+    batch_group_count: int = 1,
+    precision: lax.PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
+    """A convolution in a kernel: `lax.conv_general_dilated`, to which `acc` is added.
+
+    window_strides, padding: by default 1, and none. window_reversal: along which axes the kernel
+    is turned around.
+
+    >>> import teucer.numpy as jnp
+    >>> x, k = jnp.arange(4.0).reshape(1, 4, 1), jnp.ones((2, 1, 1))
+    >>> conv(x, k, dimension_numbers=("NWC", "WIO", "NWC"))[0, :, 0]
+    Array([1., 3., 5.], dtype=float32)
+    """
+    numbers = lax.conv_dimension_numbers(lhs.shape, rhs.shape, dimension_numbers)
+    axes = numbers.rhs_spec[2:]
+    if window_reversal is not None:
+        turned = [axis for axis, t in zip(axes, window_reversal, strict=True) if t]
+        rhs = lax.rev(rhs, turned)
+    out = lax.conv_general_dilated(
+        lhs,
+        rhs,
+        (1,) * len(axes) if window_strides is None else window_strides,
+        ((0, 0),) * len(axes) if padding is None else padding,
+        lhs_dilation,
+        rhs_dilation,
+        numbers,
+        feature_group_count,
+        batch_group_count,
+        precision,
+        preferred_element_type,
+    )
+    return out if acc is None else acc + out

@@ -12,6 +12,13 @@ from typing import TYPE_CHECKING, Any
 from teucer._base.lazy import listing
 from teucer._pallas import kernel
 from teucer._pallas.gpu import approx_tanh, debug_barrier, elementwise_inline_asm, max_contiguous
+from teucer._pallas.gpu_info import (
+    GpuInfo,
+    GpuVersion,
+    get_gpu_info,
+    get_gpu_info_from_version,
+    is_gpu_device,
+)
 from teucer._pallas.kernel import (
     atomic_add,
     atomic_and,
@@ -29,9 +36,10 @@ if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike
 
 __all__ = [
-    "CUSTOM_CALL_TARGET_NAME", "CompilerParams", "approx_tanh", "atomic_add", "atomic_and",
-    "atomic_cas", "atomic_max", "atomic_min", "atomic_or", "atomic_xchg", "atomic_xor",
-    "debug_barrier", "dot", "elementwise_inline_asm", "load", "max_contiguous", "store",
+    "CUSTOM_CALL_TARGET_NAME", "CompilerParams", "GpuInfo", "GpuVersion", "approx_tanh",
+    "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or",
+    "atomic_xchg", "atomic_xor", "debug_barrier", "dot", "elementwise_inline_asm", "get_gpu_info",
+    "get_gpu_info_from_version", "is_gpu_device", "load", "max_contiguous", "store",
 ]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 

@@ -10,9 +10,12 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from teucer import numpy as jnp
 from teucer._arrays.structs import ShapeDtypeStruct
-from teucer._base.lazy import listing
+from teucer._base.element_types import ExtendedDType
+from teucer._base.lazy import listing, refusing
 from teucer._core import structure
 from teucer._core.jaxpr import Eqn, Jaxpr, Literal, Var
 from teucer._derived.liveness import bytes_of
@@ -28,8 +31,18 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array
     from teucer._devices.meshes import BaseMesh
 
-__all__ = ["register_roofline", "register_standard_roofline", "roofline", "roofline_and_grad"]
+__all__ = [
+    "ShapeDtypeStructTree", "Specs", "ValidRooflineDtype", "register_roofline",
+    "register_standard_roofline", "roofline", "roofline_and_grad",
+]  # fmt: skip
 __dir__ = listing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__ = refusing(__name__)
+
+# What stands for shapes: a tree of ShapeDtypeStruct; specs of results; dtypes that are counted.
+ShapeDtypeStructTree = Any
+Specs = Any
+ValidRooflineDtype = np.dtype | ExtendedDType
 
 _registered: dict[Any, Rule] = {}
 

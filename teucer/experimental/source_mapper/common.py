@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from teucer._core.typing import Params
 
 __all__ = [
-    "Pass", "SourceMapDump", "all_passes", "canonicalize_filename", "compile_with_env",
-    "filter_passes", "flag_env", "register_pass",
+    "CompileFn", "GenerateDumpFn", "Pass", "SourceMapDump", "all_passes", "canonicalize_filename",
+    "compile_with_env", "filter_passes", "flag_env", "register_pass",
 ]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 
@@ -32,14 +32,18 @@ class SourceMapDump:
     pass_name: str
 
 
+CompileFn = Callable[..., Any]
+GenerateDumpFn = Callable[..., SourceMapDump]
+
+
 @dataclasses.dataclass(frozen=True)
 class Pass:
     """A form of a program: compile_fn(folder, f, args, kwargs) makes it, generate_dump(what was
     made) writes it."""
 
     name: str
-    compile_fn: Callable[..., Any]
-    generate_dump: Callable[..., SourceMapDump]
+    compile_fn: CompileFn
+    generate_dump: GenerateDumpFn
 
 
 _passes: dict[str, Pass] = {}

@@ -9,8 +9,11 @@ from typing import Any
 from teucer._base.lazy import listing
 from teucer.experimental.source_mapper.common import Pass, SourceMapDump
 
-__all__ = ["generate_sourcemaps"]
+__all__ = ["SourceMapGeneratorFn", "generate_sourcemaps"]
 __dir__ = listing(__name__, __all__)
+
+# A function of the arguments of a function that gives a dump for each form.
+SourceMapGeneratorFn = Callable[..., list[SourceMapDump]]
 
 
 def generate_sourcemaps(

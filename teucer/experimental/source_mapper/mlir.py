@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from teucer._base.lazy import listing
+from teucer._base.lazy import listing, refusing
 from teucer._experimental.source_maps import MappingsGenerator, SourceMap
 from teucer.experimental.source_mapper.common import canonicalize_filename
 
 __all__ = ["create_mlir_sourcemap"]
 __dir__ = listing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__ = refusing(__name__)
 
 _DEFINED = re.compile(r"^(#loc\d*) = loc\((.*)\)$")
 _PLACE = re.compile(r'"([^"]+)":(\d+):(\d+)')

@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer import numpy as jnp
 from teucer._base import tracebacks
-from teucer._base.lazy import listing
+from teucer._base.lazy import listing, refusing
 from teucer._core.calls import as_indices, is_index
 from teucer._derived import jacobians
 from teucer._sparse.base import JAXSparse
@@ -28,6 +28,8 @@ __all__ = [
     "value_and_grad",
 ]  # fmt: skip
 __dir__ = listing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__ = refusing(__name__)
 
 
 def is_sparse(x: object) -> bool:

@@ -29,6 +29,7 @@ _SOURCES = {
     "teucer._sparse.bcoo_slices": "bcoo_dynamic_slice bcoo_gather bcoo_slice",
     "teucer._sparse.bcoo_spdot": "bcoo_spdot_general_p",
     "teucer._sparse.layout": "BCOOProperties",
+    "teucer._sparse.util": "SparseInfo nfold_vmap",
 }
 __getattr__, _, _names = lazy.lazy_module(__name__, _SOURCES)
 __all__ = [name for name in _names if not name.startswith("_")]  # the others are private in JAX too

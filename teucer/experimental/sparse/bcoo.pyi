@@ -42,3 +42,5 @@ from teucer._sparse.bcoo_slices import bcoo_gather as bcoo_gather
 from teucer._sparse.bcoo_slices import bcoo_slice as bcoo_slice
 from teucer._sparse.bcoo_spdot import bcoo_spdot_general_p as bcoo_spdot_general_p
 from teucer._sparse.layout import BCOOProperties as BCOOProperties
+from teucer._sparse.util import SparseInfo as SparseInfo
+from teucer._sparse.util import nfold_vmap as nfold_vmap

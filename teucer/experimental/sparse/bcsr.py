@@ -11,6 +11,7 @@ _SOURCES = {
     ),
     "teucer._sparse.bcsr_array": "BCSR",
     "teucer._sparse.layout": "BCSRProperties",
+    "teucer._sparse.util": "SparseInfo nfold_vmap",
 }
 __getattr__, _, _names = lazy.lazy_module(__name__, _SOURCES)
 __all__ = [name for name in _names if not name.startswith("_")]  # the others are private in JAX too

@@ -16,3 +16,5 @@ from teucer._sparse.bcsr import bcsr_todense as bcsr_todense
 from teucer._sparse.bcsr import bcsr_todense_p as bcsr_todense_p
 from teucer._sparse.bcsr_array import BCSR as BCSR
 from teucer._sparse.layout import BCSRProperties as BCSRProperties
+from teucer._sparse.util import SparseInfo as SparseInfo
+from teucer._sparse.util import nfold_vmap as nfold_vmap

@@ -7,6 +7,7 @@ _SOURCES = {
         "CSC CSR csr_fromdense csr_fromdense_p csr_matmat csr_matmat_p csr_matvec csr_matvec_p "
         "csr_todense csr_todense_p _csr_fromdense _csr_matmat _csr_matvec _csr_todense"
     ),
+    "teucer._sparse.coo": "COOInfo",
     "teucer._sparse.util": "Shape",
 }
 __getattr__, _, _names = lazy.lazy_module(__name__, _SOURCES)

@@ -1,4 +1,5 @@
 # Made by tools/stubs.py from the tables of this module.
+from teucer._sparse.coo import COOInfo as COOInfo
 from teucer._sparse.csr import CSC as CSC
 from teucer._sparse.csr import CSR as CSR
 from teucer._sparse.csr import _csr_fromdense as _csr_fromdense

@@ -10,6 +10,8 @@ from teucer.experimental.pallas.ops.tpu.splash_attention.splash_attention_kernel
     BlockSizes,
     QKVLayout,
     SegmentIds,
+    make_masked_mha_reference,
+    make_masked_mqa_reference,
     make_splash_mha,
     make_splash_mha_single_device,
     make_splash_mqa,
@@ -29,9 +31,9 @@ from teucer.experimental.pallas.ops.tpu.splash_attention.splash_attention_mask i
 
 __all__ = [
     "BlockSizes", "CausalMask", "FullMask", "LocalMask", "Mask", "MultiHeadMask", "NumpyMask",
-    "QKVLayout", "SegmentIds", "make_causal_mask", "make_local_attention_mask", "make_random_mask",
-    "make_splash_mha", "make_splash_mha_single_device", "make_splash_mqa",
-    "make_splash_mqa_single_device",
+    "QKVLayout", "SegmentIds", "make_causal_mask", "make_local_attention_mask",
+    "make_masked_mha_reference", "make_masked_mqa_reference", "make_random_mask", "make_splash_mha",
+    "make_splash_mha_single_device", "make_splash_mqa", "make_splash_mqa_single_device",
 ]  # fmt: skip
 __dir__ = listing(__name__, __all__)
 

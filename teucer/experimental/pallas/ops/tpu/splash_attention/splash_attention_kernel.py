@@ -6,13 +6,13 @@ import enum
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
 from teucer import Array, lax, tree_util
 from teucer import numpy as jnp
-from teucer._base.lazy import listing
+from teucer._base.lazy import listing, refusing
 from teucer.ad_checkpoint import checkpoint_name
 from teucer.experimental.pallas.ops.tpu.splash_attention.splash_attention_mask import (
     Mask,
@@ -22,11 +22,15 @@ from teucer.experimental.pallas.ops.tpu.splash_attention.splash_attention_mask i
 from teucer.sharding import NamedSharding, PartitionSpec
 
 __all__ = [
-    "DEFAULT_MASK_VALUE", "BlockSizes", "QKVLayout", "SegmentIds", "SplashAttentionKernel",
-    "make_attention_reference", "make_splash_mha", "make_splash_mha_single_device",
-    "make_splash_mqa", "make_splash_mqa_single_device",
+    "DEFAULT_MASK_VALUE", "NN_DIM_NUMBERS", "NT_DIM_NUMBERS", "NUM_LANES", "NUM_SUBLANES",
+    "BlockSizes", "QKVLayout", "SegmentIds", "SplashAttentionKernel", "SplashCustomReturnType",
+    "make_attention_reference", "make_masked_mha_reference", "make_masked_mqa_reference",
+    "make_splash_mha", "make_splash_mha_single_device", "make_splash_mqa",
+    "make_splash_mqa_single_device",
 ]  # fmt: skip
 __dir__ = listing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__ = refusing(__name__)
 
 # A function of the places of queries and keys; AXLearn names it.
 MaskFunctionType = Callable[..., Array]
@@ -261,6 +265,13 @@ make_splash_mha = functools.partial(_make, is_mqa=False)
 make_splash_mqa = functools.partial(_make, is_mqa=True)
 make_splash_mha_single_device = functools.partial(make_splash_mha, head_shards=1, q_seq_shards=1)
 make_splash_mqa_single_device = functools.partial(make_splash_mqa, head_shards=1, q_seq_shards=1)
+# The tile of a TPU's registers.
+NUM_LANES, NUM_SUBLANES = 128, 8
+# The axes of matrix products, x @ y and x @ y.T.
+NN_DIM_NUMBERS = (((1,), (0,)), ((), ()))
+NT_DIM_NUMBERS = (((1,), (1,)), ((), ()))
+# What attention gives: the result, or with save_residuals a pair.
+SplashCustomReturnType = Array | tuple[Array, tuple[Array]]
 
 
 def make_attention_reference(
@@ -300,3 +311,7 @@ def make_attention_reference(
         return tree_util.tree_map(lambda x: x[0], results)
 
     return of_one_head
+
+
+make_masked_mha_reference = functools.partial(make_attention_reference, is_mqa=False)
+make_masked_mqa_reference = functools.partial(make_attention_reference, is_mqa=True)
