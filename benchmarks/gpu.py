@@ -11,7 +11,7 @@ piece costs: programs of equal pieces that do next to nothing. Give `--programs`
 PLUGIN is the xla_cuda_plugin.so of `jax-cuda13-pjrt`, of the release of jaxlib that runs this.
 Nothing is tuned there. It prints what the target decides, how many pieces are runs of how many
 executables, seconds of wall clock and of processor time, and the prediction that the decision rests
-on (`teucer/_targets/gpu/pieces.py`).
+on (`teucer/_targets/gpu/whether_to_cut.py`).
 """
 
 from __future__ import annotations
@@ -221,15 +221,15 @@ def compile_one(plugin: str, name: str, way: str) -> dict[str, Any]:
     target predicts and decides."""
     import teucer as jax
     import teucer.numpy as jnp
-    from teucer._derived.pieces import overwritten
+    from teucer._derived.compile_pieces import overwritten
     from teucer._devices.placement import placement_of
     from teucer._optimize.dce import remove_dead
     from teucer._optimize.passes import optimize
     from teucer._programs.job import Job
     from teucer._programs.lower import lower
-    from teucer._targets.gpu import pieces as gpu
+    from teucer._targets.gpu import whether_to_cut as gpu
+    from teucer._targets.outlining.cut_into_pieces import cut
     from teucer._targets.outlining.outline import outlined
-    from teucer._targets.outlining.pieces import cut
     from teucer._transform.jit_calls import hoist_consts
 
     compiler = Compiler(plugin)

@@ -86,7 +86,7 @@ UNTYPED = {
     "_core/dialects.py": (2, "padded sizes, defined on a layer above; keys of a dict"),
     "_core/high.py": (1, "values of libraries' types: only their class knows their members"),
     "_core/jaxpr.py": (3, "fields by name, options of the printer"),
-    "_core/references/types.py": (2, "fields by name, a reference of a library's type"),
+    "_core/reference_types.py": (2, "fields by name, a reference of a library's type"),
     "_core/stage.py": (1, "narrowed by the class of the value, which type checkers do not follow"),
     "_core/stand_ins.py": (1, "objects of users' classes"),
     "_core/structure.py": (11, "values of any interpreter, or parameters of any primitive"),

@@ -1,5 +1,5 @@
 # Made by tools/stubs.py from the tables of this module.
-from teucer._core.references.types import RefType as _AbstractRef
+from teucer._core.reference_types import RefType as _AbstractRef
 from teucer._dialects.references.cells import Ref as Ref
 from teucer.numpy._references import At as _RefIndexer
 from teucer.numpy._references import View as _TransformedRef

@@ -77,9 +77,9 @@ MODULES = (
 # The packages whose tables are made here, and of each the modules that only its others use.
 INNER = {
     "teucer.lax": """
-        _associative _attributes _blame _breakpoints _callbacks _collectives.index_groups
-        _collectives.lowering _collectives.varying _control.bodies _control.groups
-        _control.scan_lowering _convolution.lowering _diagonals _families _folding
+        _associative _attributes _blame _breakpoints _callbacks _checkpoint_policies
+        _collectives.index_groups _collectives.lowering _collectives.varying _control.bodies
+        _control.groups _control.scan_lowering _convolution.lowering _diagonals _families _folding
         _foreign.buffer_callback _foreign.calls _foreign.lowering _foreign.shared
         _formulas.complex_parts _formulas.double _formulas.series _formulas.terms _formulas.wide
         _functions.chebyshev _functions.gamma _functions.gaussian _functions.zeta _identities

@@ -20,8 +20,8 @@ from teucer._optimize.structure import structural_key
 from teucer._targets.cpu.expensive import keep_expensive
 from teucer._targets.cpu.rates import Thresholds, committed
 from teucer._targets.extent import has_more
+from teucer._targets.outlining.cut_into_pieces import cut
 from teucer._targets.outlining.outline import outlined
-from teucer._targets.outlining.pieces import cut
 from teucer._transform.jit_calls import hoist_consts
 
 

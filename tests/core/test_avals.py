@@ -11,7 +11,7 @@ import pytest
 import teucer as jax
 from teucer._core.jaxpr import Literal
 from teucer._core.memory import MemorySpace
-from teucer._core.references.types import RefType
+from teucer._core.reference_types import RefType
 from teucer._core.stage import DebugInfo
 from teucer._core.types import ShapedArray
 from teucer.sharding import AxisType, ManualAxisType, NamedSharding

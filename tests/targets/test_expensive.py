@@ -14,7 +14,7 @@ import teucer.numpy as jnp
 from teucer import lax
 from teucer._targets.cpu.expensive import keep_expensive
 from teucer._targets.cpu.rates import committed
-from teucer._targets.outlining.pieces import cut
+from teucer._targets.outlining.cut_into_pieces import cut
 from teucer._targets.table import target_of
 
 LEAST, MOST = committed().expensive, committed().long

@@ -18,7 +18,7 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer._core.jaxpr import Jaxpr
-from teucer._derived import pieces as programs
+from teucer._derived import compile_pieces as programs
 from teucer._devices.placement import placement_of
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import optimize
@@ -26,12 +26,12 @@ from teucer._programs import job as jobs
 from teucer._programs.lower import lower
 from teucer._programs.program import Steps
 from teucer._targets.gpu import constants
-from teucer._targets.gpu import pieces as gpu
-from teucer._targets.gpu.pieces import Launches, busy, compiles_in, in_pieces, may_pay
+from teucer._targets.gpu import whether_to_cut as gpu
 from teucer._targets.gpu.target import CUDA, GPU, ROCm
+from teucer._targets.gpu.whether_to_cut import Launches, busy, compiles_in, in_pieces, may_pay
 from teucer._targets.interface import Kernels
+from teucer._targets.outlining.cut_into_pieces import cut
 from teucer._targets.outlining.outline import outlined
-from teucer._targets.outlining.pieces import cut
 from teucer._targets.table import target_of
 from teucer._transform.jit_calls import hoist_consts
 from teucer._xla.client import jaxlib_version

@@ -26,8 +26,8 @@ from teucer._targets.outlined_call import outlined_call_p
 from teucer._targets.outlining import constants
 from teucer._targets.outlining.constants import FORCED_COSTS as ALL
 from teucer._targets.outlining.constants import FORCED_LIMITS, Costs
+from teucer._targets.outlining.cut_into_pieces import CutProgram, cut
 from teucer._targets.outlining.outline import outline
-from teucer._targets.outlining.pieces import CutProgram, cut
 from teucer._transform.jit_calls import hoist_consts
 
 COSTS = committed().costs

@@ -14,7 +14,7 @@ from teucer._arrays.transfer import host_rules
 from teucer._base import dtypes
 from teucer._core.calls import FlatCall
 from teucer._core.memory import space_of
-from teucer._core.references.types import RefType
+from teucer._core.reference_types import RefType
 from teucer._core.trace import typeof as aval_of_value
 from teucer._core.types import ShapedArray, register_aval_of
 from teucer._devices.shardings import NamedSharding, as_named, typed

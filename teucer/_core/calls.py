@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 from teucer._base import errors
 from teucer._base.collection import rarely_collected
 from teucer._base.functions import fun_name, fun_text, is_own, where
+from teucer._core import reference_types as references
 from teucer._core.debug_info import DebugInfo
 from teucer._core.high import is_mutable, stated
 from teucer._core.jaxpr import Jaxpr
 from teucer._core.names import called
-from teucer._core.references import types as references
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import is_valid_type

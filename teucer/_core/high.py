@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
-from teucer._core.references.types import RefEffect
+from teucer._core.reference_types import RefEffect
 from teucer._core.trace import Trace, Tracer, current_trace, typeof
 from teucer._core.types import Aval, Zero, aval_rules
 from teucer._xla.arrays import ArrayImpl

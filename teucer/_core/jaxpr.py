@@ -14,7 +14,7 @@ from teucer._core.dialects import HIGH, REFERENCES, kinds_of
 from teucer._core.names import NO_SCOPES, _names, joined, tagged, tags_of
 from teucer._core.places import NOWHERE, SourceInfo, source_info, source_of, where
 from teucer._core.provided import provided
-from teucer._core.references.types import RefEffect, RefType, at_inputs
+from teucer._core.reference_types import RefEffect, RefType, at_inputs
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import aval_of
 

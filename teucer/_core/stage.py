@@ -11,14 +11,14 @@ import numpy as np
 from teucer._base import config
 from teucer._base.source import here
 from teucer._core import dialects, high
+from teucer._core import reference_types as references
 from teucer._core.debug_info import DebugInfo, origin_of, reason_for
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var
 from teucer._core.leaks import check_alive, check_leaks
 from teucer._core.names import NO_SCOPES, _names, apart
 from teucer._core.primitive import NO_EFFECTS
 from teucer._core.provided import provided
-from teucer._core.references import types as references
-from teucer._core.references.types import RefType
+from teucer._core.reference_types import RefType
 from teucer._core.trace import Trace, Tracer, current_trace, end, using
 from teucer._core.types import aval_of, aval_rules, float0
 from teucer._dimensions.dimensions import Dimension

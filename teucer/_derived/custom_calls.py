@@ -23,7 +23,7 @@ from teucer._core.calls import (
 from teucer._core.high import stated
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
-from teucer._core.references.types import at_operands
+from teucer._core.reference_types import at_operands
 from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero

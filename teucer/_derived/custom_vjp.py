@@ -10,13 +10,13 @@ import numpy as np
 
 from teucer._base import config, dtypes, errors, tracebacks
 from teucer._core import array_ops, dialects, structure
+from teucer._core import reference_types as references
 from teucer._core.calls import flatten_results, fun_name, leaf_names
 from teucer._core.debug_info import DebugInfo
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.names import called
 from teucer._core.primitive import Primitive, Undefined
-from teucer._core.references import types as references
-from teucer._core.references.types import is_reference
+from teucer._core.reference_types import is_reference
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Zero, is_valid_type

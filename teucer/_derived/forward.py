@@ -14,7 +14,7 @@ from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, check_callable
 from teucer._core.names import JVP, within
-from teucer._core.references.types import RefType
+from teucer._core.reference_types import RefType
 from teucer._core.trace import typeof
 from teucer._core.types import float0
 from teucer._derived import linear_programs

@@ -12,7 +12,7 @@ from teucer._core import structure
 from teucer._core.calls import FlatCall
 from teucer._core.dialects import REFERENCES
 from teucer._core.jaxpr import ClosedJaxpr
-from teucer._derived.references.programs import OnValues, on_values
+from teucer._derived.jit_references import OnValues, on_values
 from teucer._devices.placement import placement_of
 from teucer._dynamic import dynamic, padding
 from teucer._programs import run

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 from teucer._base import config, memo, tracebacks
 from teucer._core import array_ops, axes, dialects
+from teucer._core import reference_types as references
 from teucer._core.calls import (
     FlatCall,
     as_indices,
@@ -26,7 +27,6 @@ from teucer._core.calls import (
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr, interpret
 from teucer._core.memory import space_of
 from teucer._core.primitive import Primitive
-from teucer._core.references import types as references
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Tracer, current_trace
 from teucer._dynamic import dynamic

@@ -19,10 +19,10 @@ from teucer._core.calls import FlatCall, flatten_call
 from teucer._core.debug_info import DebugInfo
 from teucer._core.high import stated
 from teucer._core.jaxpr import ClosedJaxpr
-from teucer._core.references.types import is_reference
+from teucer._core.reference_types import is_reference
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Aval
-from teucer._derived.references.programs import (
+from teucer._derived.jit_references import (
     OnArrays,
     OnLow,
     arrays,

@@ -12,10 +12,10 @@ import numpy as np
 from teucer._arrays.arrays import Array
 from teucer._base import tracebacks
 from teucer._core import array_ops
+from teucer._core import reference_types as references
 from teucer._core.calls import FlatFunction, check_callable, fun_name, leaf_names
 from teucer._core.provided import provided
-from teucer._core.references import types as references
-from teucer._core.references.types import RefType
+from teucer._core.reference_types import RefType
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Zero, is_valid_type
 from teucer._transform.reverse import Pullback, known_part, refuse_reduce_axes

@@ -13,7 +13,7 @@ import numpy as np
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._core import dialects
-from teucer._core.references.types import ReadEffect, WriteEffect
+from teucer._core.reference_types import ReadEffect, WriteEffect
 from teucer._core.trace import Tracer, typeof
 from teucer._dialects.references.discharge import Cell
 from teucer.lax import _references

@@ -24,7 +24,7 @@ from teucer._core.calls import fun_name, leaf_names, where
 from teucer._core.debug_info import DebugInfo
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
-from teucer._core.references.types import RefEffect, RefType
+from teucer._core.reference_types import RefEffect, RefType
 from teucer._core.stage import stage_flat
 from teucer._core.trace import EVAL, Tracer, typeof, using
 from teucer._core.types import ShapedArray, is_valid_type

@@ -19,7 +19,7 @@ from teucer import numpy as jnp
 from teucer._base import source
 from teucer._core import structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
-from teucer._core.references.types import AccumEffect, ReadEffect
+from teucer._core.reference_types import AccumEffect, ReadEffect
 from teucer._core.trace import current_trace
 from teucer._pallas import accesses
 from teucer.lax import _references

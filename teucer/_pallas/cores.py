@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from teucer._base import tracebacks
 from teucer._core import axes
-from teucer._core.references.types import RefType, is_part, is_reference
+from teucer._core.reference_types import RefType, is_part, is_reference
 from teucer._core.trace import typeof
 from teucer._pallas.kernel import run_scoped
 from teucer._trees import pytrees

@@ -15,7 +15,7 @@ import numpy as np
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import config, dtypes, tracebacks
-from teucer._core.references.types import RefType
+from teucer._core.reference_types import RefType
 from teucer._core.stage import StageTrace
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from teucer._core.references.types import RefEffect
+from teucer._core.reference_types import RefEffect
 from teucer._core.stage import stage_jaxpr
 from teucer._dialects.references.discharge import Discharged, discharged
 from teucer._optimize.passes import optimize

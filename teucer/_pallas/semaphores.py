@@ -13,7 +13,7 @@ import numpy as np
 
 from teucer import numpy as jnp
 from teucer._base import dtypes, tracebacks
-from teucer._core.references.types import is_part
+from teucer._core.reference_types import is_part
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
 from teucer._pallas.specs import MemoryRef

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from teucer._base import dtypes
-from teucer._core.references.types import RefType
+from teucer._core.reference_types import RefType
 from teucer._core.types import ShapedArray
 
 

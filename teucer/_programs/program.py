@@ -33,7 +33,7 @@ class Step(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The pieces of a program in the order in which they run (`_targets/outlining/pieces.py`)."""
+    """The pieces of a program in the order in which they run (`outlining/cut_into_pieces.py`)."""
 
     steps: tuple[Step, ...]
     consts: tuple[Any, ...]

@@ -15,7 +15,7 @@ import numpy as np
 from teucer._core import array_ops, axes, dialects, structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn
 from teucer._core.primitive import Axis, Primitive, Undefined
-from teucer._core.references.types import at_operands
+from teucer._core.reference_types import at_operands
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import check_callable, debug_info, flatten_call, flatten_results
-from teucer._core.references.types import RefType, refuse_parts
+from teucer._core.reference_types import RefType, refuse_parts
 from teucer._core.stage import stage_flat
 from teucer._core.trace import EVAL, current_trace, typeof
 from teucer._core.types import is_valid_type

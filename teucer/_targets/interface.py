@@ -18,7 +18,7 @@ from teucer._targets.outlined_call import outlined_call_p
 if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
-    from teucer._targets.outlining.pieces import CutProgram
+    from teucer._targets.outlining.cut_into_pieces import CutProgram
 
 
 Mode: TypeAlias = Literal["off", "auto", "force"]
@@ -115,7 +115,7 @@ class Target:
         if mode != "force":
             return None
         from teucer._targets.outlining.constants import FORCED_LIMITS
-        from teucer._targets.outlining.pieces import cut
+        from teucer._targets.outlining.cut_into_pieces import cut
 
         return cut(jaxpr, FORCED_LIMITS)
 

@@ -16,7 +16,7 @@ from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from teucer._core.places import source_info
 from teucer._core.primitive import FunctionCall, Primitive, Undefined
 from teucer._core.provided import provided
-from teucer._core.references.types import at_operands
+from teucer._core.reference_types import at_operands
 from teucer._core.types import Zero
 from teucer._devices.placement import placement_of
 from teucer._lower import text

@@ -20,7 +20,7 @@ from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from teucer._core.leaks import check_alive, check_leaks
 from teucer._core.names import JVP, _names, within
 from teucer._core.primitive import Primitive
-from teucer._core.references.types import RefType
+from teucer._core.reference_types import RefType
 from teucer._core.stage import StageTrace, StageTracer
 from teucer._core.trace import EVAL, Trace, Tracer, current_trace, end, typeof, using
 from teucer._core.types import ShapedArray, Zero, float0

@@ -16,7 +16,7 @@ from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, as_indices, check_callable, fun_name, is_index, where
 from teucer._core.names import TRANSPOSE, within
 from teucer._core.provided import provided
-from teucer._core.references.types import RefType
+from teucer._core.reference_types import RefType
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import float0, is_valid_type
 from teucer._transform.linearize import linearize_flat, without_dead

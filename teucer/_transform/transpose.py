@@ -14,7 +14,7 @@ from teucer._core.missing import NotLinear
 from teucer._core.names import NO_SCOPES, _names, joined
 from teucer._core.places import NOWHERE
 from teucer._core.primitive import Primitive, Undefined
-from teucer._core.references.types import RefType
+from teucer._core.reference_types import RefType
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Tracer, current_trace
 from teucer._core.types import Zero

@@ -9,11 +9,11 @@ import numpy as np
 
 from teucer._base import tracebacks
 from teucer._core import array_ops
+from teucer._core import reference_types as references
 from teucer._core.calls import FlatFunction, check_callable, fun_name, leaf_names, where
 from teucer._core.high import MappingSpec
 from teucer._core.names import VMAP, within
 from teucer._core.primitive import Axis
-from teucer._core.references import types as references
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
 from teucer._devices.meshes import left_out

@@ -281,7 +281,7 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
     "flattree": ("quax", {"teucer.lax._control.groups": "FlatTree flatten nones pack"}),
     "hijax": ("flax.nnx", {"teucer.experimental.hijax": "*"}),
     "state.indexing": ("levanter", {"teucer.experimental.pallas": "Slice dslice"}),
-    "state.types": ("flax.nnx", {"teucer._core.references.types": "AbstractRef=RefType"}),
+    "state.types": ("flax.nnx", {"teucer._core.reference_types": "AbstractRef=RefType"}),
     "stages": ("levanter", {"teucer.stages": "*"}),
     "test_util": (
         "JAX's documentation (gradient checkpointing)",

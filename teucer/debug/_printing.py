@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from teucer._core.references import types as references
+from teucer._core import reference_types as references
 from teucer._dialects.references.cells import Ref
 from teucer._trees import pytrees
 from teucer.lax._callbacks import debug_callback as callback

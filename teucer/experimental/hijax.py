@@ -26,7 +26,7 @@ Values that are made of arrays, primitives on them, and values that change (docs
 from teucer._base.lazy import listing
 from teucer._core.array_ops import instantiate as instantiate_zeros
 from teucer._core.high import AvalQDD, MappingSpec, cur_qdd
-from teucer._core.references.types import RefType as AbstractRef
+from teucer._core.reference_types import RefType as AbstractRef
 from teucer._core.types import Aval as AbstractValue
 from teucer._core.types import ShapedArray, Zero
 from teucer._derived.accumulators import GradAccum, NullAccum, RefAccum, ValAccum

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from teucer._base import tracebacks
 from teucer._base.lazy import listing
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
-from teucer._core.references.types import AccumEffect, ReadEffect, RefEffect, RefType, WriteEffect
+from teucer._core.reference_types import AccumEffect, ReadEffect, RefEffect, RefType, WriteEffect
 from teucer._dialects.references.discharge import discharged
 from teucer._trees import pytrees
 from teucer.numpy._references import freeze, new_ref

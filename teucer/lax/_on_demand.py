@@ -47,7 +47,7 @@ def _lower_keys(*given: Any) -> Any:
 
 def _on_arrays() -> ModuleType:
     # For programs on references and high types.
-    from teucer._derived.references import programs
+    from teucer._derived import jit_references as programs
 
     return programs
 
@@ -61,7 +61,7 @@ def _call_sized(*given: Any) -> Any:
 
 def _in_pieces(job: Job) -> Program | None:
     # For programs that call large functions again and again.
-    from teucer._derived.pieces import in_pieces
+    from teucer._derived.compile_pieces import in_pieces
 
     return in_pieces(job)
 

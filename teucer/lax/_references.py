@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, final
 from teucer._core import array_ops, dialects
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.provided import References
-from teucer._core.references.types import AccumEffect, HighRef, ReadEffect, RefType, WriteEffect
+from teucer._core.reference_types import AccumEffect, HighRef, ReadEffect, RefType, WriteEffect
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero, float0
 from teucer._dialects.references.cells import Ref

@@ -16,7 +16,7 @@ from teucer._base import dtypes, tracebacks
 from teucer._core import array_ops
 from teucer._core.high import is_mutable
 from teucer._core.leaks import check_alive
-from teucer._core.references.types import HighRef, RefType, is_reference
+from teucer._core.reference_types import HighRef, RefType, is_reference
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._core.types import Aval, ShapedArray, is_valid_type
 from teucer._dialects.high.types import member_of as of_high

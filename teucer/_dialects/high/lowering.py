@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 from teucer._core import array_ops, dialects
 from teucer._core.high import AvalQDD, is_high, low_types, low_values, stated
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr, jaxprs_in_params
-from teucer._core.references.types import RefType
+from teucer._core.reference_types import RefType
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Trace, current_trace, using
 from teucer._dialects.references.discharge import with_literals

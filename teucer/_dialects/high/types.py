@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from teucer._core.references.types import RefType
+from teucer._core.reference_types import RefType
 from teucer._core.trace import Tracer
 from teucer._core.types import Aval, Zero, register_aval_of
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from teucer._base.source import describe, here
-from teucer._core.references.types import HighRef, RefType
+from teucer._core.reference_types import HighRef, RefType
 from teucer._core.trace import Tracer
 from teucer._core.types import register_aval_of
 from teucer._xla.pytree import register_argument

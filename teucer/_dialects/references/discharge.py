@@ -29,7 +29,7 @@ from teucer._core.jaxpr import (
 )
 from teucer._core.places import where
 from teucer._core.primitive import FunctionCall
-from teucer._core.references.types import RefType, touched
+from teucer._core.reference_types import RefType, touched
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace, typeof, using
 from teucer._optimize.passes import map_jaxprs

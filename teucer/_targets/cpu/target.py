@@ -27,7 +27,7 @@ from teucer._xla import client as xla
 if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
-    from teucer._targets.outlining.pieces import CutProgram
+    from teucer._targets.outlining.cut_into_pieces import CutProgram
 
 
 _written = functools.cache(str)  # asked for at each compilation
@@ -89,7 +89,7 @@ class CPU(Target):
         """As the rates that hold here say, where the user does not."""
         if mode == "force":
             return super().pieces(jaxpr, mode)
-        from teucer._targets.outlining.pieces import cut  # as above
+        from teucer._targets.outlining.cut_into_pieces import cut  # as above
 
         return cut(jaxpr, tuned.current().limits)
 

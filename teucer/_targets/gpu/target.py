@@ -12,7 +12,7 @@ from teucer._executables import disk_cache
 from teucer._targets.interface import Kernels, Mode, Target
 
 if TYPE_CHECKING:
-    from teucer._targets.outlining.pieces import CutProgram
+    from teucer._targets.outlining.cut_into_pieces import CutProgram
 
 
 # Debug options that name what XLA keeps: a folder and a file.
@@ -85,7 +85,9 @@ class GPU(Target):
         """Long programs that a GPU works at for a while."""
         if mode != "auto":
             return super().divides(jaxpr, mode)
-        from teucer._targets.gpu.pieces import may_pay  # `import teucer` would take longer with it
+        from teucer._targets.gpu.whether_to_cut import (
+            may_pay,  # `import teucer` would take longer with it
+        )
 
         return may_pay(jaxpr)
 
@@ -93,7 +95,7 @@ class GPU(Target):
         """Those that pay, where the user does not say so. The whole program has no functions."""
         if mode != "auto":
             return super().pieces(jaxpr, mode)
-        from teucer._targets.gpu.pieces import in_pieces  # as above
+        from teucer._targets.gpu.whether_to_cut import in_pieces  # as above
 
         return in_pieces(jaxpr)
 

@@ -16,16 +16,16 @@ import numpy as np
 from teucer._arrays import transfer
 from teucer._base import config, dtypes, memo
 from teucer._core import array_ops, axes
+from teucer._core import reference_types as references
 from teucer._core.calls import flatten_results, fun_name, where
 from teucer._core.debug_info import DebugInfo
 from teucer._core.high import fits, is_mutable, stated
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Var
 from teucer._core.primitive import Primitive
-from teucer._core.references import types as references
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, is_valid_type
-from teucer._derived.references.programs import arrays, run_apart
+from teucer._derived.jit_references import arrays, run_apart
 from teucer._devices.placement import placement_of, spread
 from teucer._dialects.references.aliases import refuse_aliases
 from teucer._dimensions.dimensions import Dimension

@@ -10,10 +10,10 @@ import numpy as np
 
 from teucer._base import config, dtypes, errors, tracebacks
 from teucer._core import array_ops
+from teucer._core import reference_types as references
 from teucer._core.calls import fun_name, where
 from teucer._core.jaxpr import ClosedJaxpr
-from teucer._core.references import types as references
-from teucer._core.references.types import is_reference, refuse_parts
+from teucer._core.reference_types import is_reference, refuse_parts
 from teucer._core.stage import StageTracer, stage_jaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Aval

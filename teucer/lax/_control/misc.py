@@ -13,7 +13,7 @@ from teucer._base import tracebacks
 from teucer._core import dialects
 from teucer._core.high import low_types, low_values
 from teucer._core.primitive import Primitive
-from teucer._core.references.types import RefType
+from teucer._core.reference_types import RefType
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
 from teucer._core.typing import Array

@@ -14,7 +14,7 @@ import numpy as np
 from teucer._core import array_ops, dialects, structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from teucer._core.primitive import Primitive, Undefined
-from teucer._core.references.types import at_operands
+from teucer._core.reference_types import at_operands
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Trace, typeof, using
 from teucer._core.types import Zero

@@ -30,8 +30,8 @@ from teucer._targets.gpu.constants import (
 )
 from teucer._targets.outlined_call import outlined_call_p
 from teucer._targets.outlining.bytes import bytes_of
+from teucer._targets.outlining.cut_into_pieces import CutProgram, cut
 from teucer._targets.outlining.outline import outlined
-from teucer._targets.outlining.pieces import CutProgram, cut
 
 
 def may_pay(jaxpr: Jaxpr) -> bool:

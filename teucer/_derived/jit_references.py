@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._core import array_ops
+from teucer._core import reference_types as references
 from teucer._core.dialects import HIGH
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
-from teucer._core.references import types as references
 from teucer._core.trace import typeof
 from teucer._devices.placement import placement_of
 from teucer._dialects.high.lowering import Low, has_high_boundary, lowered, taken_apart

@@ -26,7 +26,7 @@ from teucer._programs.prepare import finished
 from teucer._programs.program import Program, Step, Steps
 
 if TYPE_CHECKING:
-    from teucer._targets.outlining.pieces import CutProgram
+    from teucer._targets.outlining.cut_into_pieces import CutProgram
 
 
 class Pieces(NamedTuple):

@@ -1,1 +1,0 @@
-"""Programs on references: how they run."""
