@@ -14,6 +14,7 @@ from optable.table import LINEAR_ALGEBRA, NO_RULE, Draw, Op, Sample, bad, sample
 
 from teucer import lax
 from teucer.lax.linalg._qr import geqp3_p, geqrf_p
+from teucer.lax.linalg._small import eliminated
 
 F = np.float32
 REAL = ("float32", "float64")
@@ -355,6 +356,17 @@ OPS = [
             "gradient": NO_RULE,
             "value": "packed as LAPACK does; tested against SciPy in tests/lax",
         },
+    ),
+    Op(
+        "eliminated",
+        eliminated,
+        lambda draw: [
+            sample(square(draw, 4, 4), draw(4, 1)),
+            sample(square(draw, 2, 3, 3), draw(2, 3, 2)),
+        ],
+        LINEAR_ALGEBRA,
+        reference=np.linalg.solve,
+        ulp=STABLE,
     ),
     Op(
         "triangular_solve",

@@ -21,6 +21,7 @@ from teucer.lax._families import scalar_like
 from teucer.lax._slicing import slice as slice_
 from teucer.lax.linalg import _factor as _linalg_factor
 from teucer.lax.linalg import _qr as _linalg_qr
+from teucer.lax.linalg import _small as _linalg_small
 from teucer.lax.linalg import _solve as _linalg_solve
 from teucer.lax.linalg import _svd as _linalg_svd
 from teucer.numpy._creation import full
@@ -284,6 +285,8 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
 def _solve_matrices(a: Array, b: Any) -> Any:
     """a^-1 b for stacks of matrices of one leading shape, with derivatives that are solutions
     themselves."""
+    if _linalg_small.has_small(a):
+        return _linalg_small.eliminated(a, b)
     factors, _, permutation = _linalg_factor.lu(lax.stop_gradient(a))
     rows = _structure.broadcast_to(permutation, np.shape(b), tuple(range(np.ndim(b) - 1)))
 

@@ -18,6 +18,7 @@ from teucer.lax._arithmetic import add, div, mul, sub
 from teucer.lax._joining import concatenate
 from teucer.lax._slicing import pad, slice_in_dim
 from teucer.lax._structure import number
+from teucer.lax.linalg import _small
 from teucer.lax.linalg._lapack import (
     MatrixPrimitive,
     built_in,
@@ -75,6 +76,8 @@ class Cholesky(MatrixPrimitive):
         return (x.strengthen(),)
 
     def lower(self, ctx: Context, x: Value) -> Any:
+        if _small.is_small(ctx, x):
+            return ctx.trace(lambda x: (_small.cholesky(x),), x)
         if not ctx.target.kernels.lapack and not has_gpu_kernel(ctx, "potrf"):
             return (rare_hlo.cholesky(ctx, x, lower=True),)
         batch = x.shape[:-2]
@@ -172,6 +175,8 @@ class Lu(MatrixPrimitive):
 
     def lower(self, ctx: Context, x: Value) -> Any:
         packed_aval, pivots_aval, permutation_aval = ctx.avals_out
+        if _small.is_small(ctx, x):
+            return ctx.trace(_small.lu, x)
         if (outs := built_in(ctx, "getrf", [x], ctx.avals_out)) is not None:
             return outs
         batch = x.shape[:-2]

@@ -21,6 +21,7 @@ from teucer.lax._arithmetic import add, mul, neg
 from teucer.lax._joining import concatenate
 from teucer.lax._slicing import pad, slice_in_dim
 from teucer.lax._structure import number, reshape
+from teucer.lax.linalg import _small
 from teucer.lax.linalg._lapack import (
     MatrixPrimitive,
     batch_leading,
@@ -120,6 +121,8 @@ class TriangularSolve(Primitive):
             params["conjugate_a"],
             params["unit_diagonal"],
         )
+        if _small.is_small(ctx, a):
+            return ctx.trace(lambda a, b: (_small.triangular(a, b, **params),), a, b)
         if conjugate_a and not transpose_a:
             (a,) = ctx.trace(lambda x: (conjugate(x),), a)
         dtype = b.dtype
