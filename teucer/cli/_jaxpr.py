@@ -22,6 +22,8 @@ from teucer._optimize.structure import structural_key
 from teucer._targets.table import target_of
 from teucer._transform.jit_calls import hoist_consts
 from teucer.cli._errors import CommandError
+from teucer.export import SymbolicScope as Scope
+from teucer.export import symbolic_shape
 
 DTYPES = {short_name(dtype): dtype for dtype in ALL}
 _NO_AXES = re.compile(r"([a-z]\w*)\[\s*\]")
@@ -114,12 +116,12 @@ def read_dtype(name: str) -> Any:
     return dtype
 
 
-def parse_types(text: str) -> list[Any]:
+def parse_types(text: str, scope: Scope | None = None) -> list[Any]:
     """The arguments in a list such as 'f32[3,4], {"w": i32[]}, 2.0'. Raises CommandError for
     anything else.
 
     An argument is a type, or a tree of types and of numbers, strings and None, as Python writes
-    tuples, lists and dicts.
+    tuples, lists and dicts. scope: where there is one, sizes may be symbols of it: 'f32[batch,4]'.
 
     >>> parse_types("f32[3,4],i32[]")
     [ShapeDtypeStruct(shape=(3, 4), dtype=float32), ShapeDtypeStruct(shape=(), dtype=int32)]
@@ -134,21 +136,21 @@ def parse_types(text: str) -> list[Any]:
     except SyntaxError as err:
         raise _unreadable(text.strip()) from err
     assert isinstance(parsed, ast.List)
-    return [_argument(node, source) for node in parsed.elts]
+    return [_argument(node, source, scope) for node in parsed.elts]
 
 
-def _argument(node: ast.expr, source: str) -> Any:
+def _argument(node: ast.expr, source: str, scope: Scope | None) -> Any:
     """What an expression of `parse_types` stands for."""
     match node:
         case ast.Subscript(value=ast.Name(id=name)) if name in DTYPES:
-            return jax.ShapeDtypeStruct(_shape(node, source), read_dtype(name))
+            return jax.ShapeDtypeStruct(_shape(node, source, scope), read_dtype(name))
         case ast.Tuple(elts=parts):
-            return tuple(_argument(part, source) for part in parts)
+            return tuple(_argument(part, source, scope) for part in parts)
         case ast.List(elts=parts):
-            return [_argument(part, source) for part in parts]
+            return [_argument(part, source, scope) for part in parts]
         case ast.Dict(keys=keys, values=values) if None not in keys:
             return {
-                _constant(key, source): _argument(value, source)
+                _constant(key, source): _argument(value, source, scope)
                 for key, value in zip(keys, values, strict=True)
                 if key
             }
@@ -166,8 +168,13 @@ def _constant(node: ast.expr, source: str) -> Any:
     raise _unreadable(ast.get_source_segment(f"[{source}]", node) or source)
 
 
-def _shape(node: ast.Subscript, source: str) -> tuple[int, ...]:
+def _shape(node: ast.Subscript, source: str, scope: Scope | None) -> tuple[Any, ...]:
     sizes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if scope is not None and sizes:
+        try:
+            return symbolic_shape(",".join(map(ast.unparse, sizes)), scope=scope)
+        except ValueError as err:
+            raise CommandError(str(err)) from err
     if not all(isinstance(n, ast.Constant) and type(n.value) is int for n in sizes):
         raise _unreadable(ast.get_source_segment(f"[{source}]", node) or source)
     return tuple(n.value for n in sizes if isinstance(n, ast.Constant) and isinstance(n.value, int))

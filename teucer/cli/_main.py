@@ -95,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     _add_looking(commands)
+    _add_check(commands)
     export = commands.add_parser("export", help="write a function of a file as StableHLO or HLO")
     export.add_argument("function", metavar="FILE:FUNCTION")
     export.add_argument(
@@ -194,6 +195,40 @@ def _add_looking(commands: argparse._SubParsersAction) -> None:
     profile.set_defaults(
         command=lambda options: _profile.profile(options.script, options.args, options.output)
     )
+
+
+def _add_check(commands: argparse._SubParsersAction) -> None:
+    check = commands.add_parser(
+        "check", help="find faults of a function, or of the jitted functions of a program, unrun"
+    )
+    check.add_argument("target", metavar="FILE:FUNCTION or PROGRAM")
+    check.add_argument("program_args", nargs="*", metavar="ARG", help="the program's arguments")
+    check.add_argument(
+        "--args", default="", metavar="TYPES", help=f"{_TYPES}; sizes may be names: 'f32[batch,4]'"
+    )
+    check.add_argument(
+        "--constraints", nargs="+", default=(), metavar="TEXT", help="of sizes: 'batch >= 8'"
+    )
+    check.add_argument("--memory", default=None, metavar="SIZE", help="of a device, as '16GiB'")
+    form = check.add_mutually_exclusive_group()
+    form.add_argument("--json", dest="form", action="store_const", const="json", default="text")
+    form.add_argument("--sarif", dest="form", action="store_const", const="sarif")
+    check.add_argument("-o", "--output", type=Path, default=None, help="where the report goes")
+    check.add_argument("--hints", action="store_true", help="all hints, not one a file")
+    check.add_argument(
+        "--strict", action="store_true", help="let warnings fail, too (exit status 1)"
+    )
+    check.add_argument(
+        "--seconds", type=_positive, default=120, help="how long a program may take (default: 120)"
+    )
+    check.set_defaults(command=_check_program)
+
+
+def _check_program(options: argparse.Namespace) -> int:
+    # Late, because it loads the rules.
+    from teucer.cli import _check
+
+    return _check.check(options)
 
 
 def _add_cache(commands: argparse._SubParsersAction) -> None:

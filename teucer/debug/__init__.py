@@ -5,6 +5,7 @@ from __future__ import annotations
 from teucer._base.lazy import lazy_module
 
 _SOURCES = {
+    "teucer._check.check": "check",
     "teucer._derived.communication.collect": "communication",
     "teucer.debug._compiles": "compiles",
     "teucer.debug._effects": "DebugEffect OrderedDebugEffect",

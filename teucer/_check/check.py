@@ -1,0 +1,187 @@
+"""`check`: trace a function on types, run the rules over its program, report."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from teucer._base import tracebacks
+from teucer._check.findings import Finding, Line, Report, report_of
+from teucer._check.graph import TooLarge, Value
+from teucer._check.lines import is_silenced, line_of, line_of_error, line_of_function, text_of
+from teucer._check.program import Found, Program, Rule, Settings
+from teucer._check.rules import gradients, keys, precision, speed, types, values
+from teucer._check.rules.tracing import of_error
+from teucer._core.calls import fun_name
+from teucer._derived.stages import jit
+from teucer._dimensions.dimensions import is_symbolic, substitute, variables_of
+from teucer._trees import pytrees
+
+RULES: Sequence[Rule] = (
+    keys.used_twice,
+    keys.same_bits,
+    values.indices,
+    values.division,
+    values.domains,
+    values.comparisons_with_nan,
+    precision.formulas,
+    precision.softmaxes,
+    precision.variances,
+    precision.sums,
+    speed.constants,
+    speed.callbacks,
+    speed.unrolled,
+    speed.donations,
+    speed.memory,
+    types.states,
+    gradients.without_gradient,
+    gradients.saturated,
+)
+
+
+@tracebacks.api_boundary
+def check(
+    fun: Callable[..., object], *args: object, memory: float | None = None, **kwargs: object
+) -> Report:
+    """Faults of a function that show before it runs, each with its line and a remedy.
+
+    args, kwargs: what it would be called with: arrays, or their types (ShapeDtypeStruct), also with
+    symbolic sizes. It is traced, and neither compiled nor run. memory: bytes of the device that it
+    is to fit in. Silence a finding by a comment on its line: `# teucer: ignore[T401]`.
+    Returns a report: its `findings`, text by `str`, `json()` and `sarif()`.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> found = jax.debug.check(lambda x: jnp.log(1 + x), jax.ShapeDtypeStruct((3,), "float32"))
+    >>> found.numbers, found.findings[0].remedy
+    (('T401',), 'Use jnp.log1p(x).')
+    """
+    return report_on(fun, args, kwargs, Settings(memory))
+
+
+def report_on(
+    fun: Callable[..., object],
+    args: Sequence[object],
+    kwargs: dict[str, object],
+    settings: Settings,
+) -> Report:
+    """The report of one function on arguments."""
+    jitted: Any = fun if hasattr(fun, "trace") else jit(fun)
+    name = fun_name(fun)
+    try:
+        traced = _traced(jitted, args, kwargs)
+    except Exception as err:
+        variables = variables_of(
+            [getattr(x, "shape", ()) for x in pytrees.tree_leaves((args, kwargs))]
+        )
+        if variables:
+            return _report_on_sizes(err, fun, args, kwargs, settings, variables)
+        found = of_error(err, line_of_error(err) or line_of_function(fun))
+        if found is None:
+            raise
+        return _report([found], name)
+    return report_of_program(Program(fun, traced, settings), name)
+
+
+def _traced(jitted: Any, args: Sequence[object], kwargs: dict[str, object]) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return jitted.trace(*args, **kwargs)
+
+
+_SIZES = (7, 1, 2, 3, 4, 8, 64)  # tried where a program cannot be traced for all sizes at once
+
+
+def _report_on_sizes(
+    err: Exception,
+    fun: Callable[..., object],
+    args: Sequence[object],
+    kwargs: dict[str, object],
+    settings: Settings,
+    variables: Sequence[str],
+) -> Report:
+    """The report of a function that cannot be traced for symbolic sizes: for numbers instead."""
+    jitted: Any = fun if hasattr(fun, "trace") else jit(fun)
+    line = line_of_error(err) or line_of_function(fun)
+    failed: dict[str, Exception] = {}
+    works: dict[str, Any] = {}
+    for sizes in _samples(variables):
+        given, named = pytrees.tree_map(lambda x, sizes=sizes: _at_sizes(x, sizes), (args, kwargs))
+        text = ", ".join(f"{k} = {v}" for k, v in sizes.items())
+        try:
+            works[text] = _traced(jitted, given, named)
+        except Exception as inner:
+            failed[text] = inner
+    name = fun_name(fun)
+    if not works:
+        text, inner = next(iter(failed.items()))
+        found = of_error(inner, line_of_error(inner) or line)
+        if found is None:
+            raise inner
+        return _report([found], name)
+    text, traced = next(iter(works.items()))
+    report = report_of_program(Program(fun, traced, settings), name)
+    if not failed:
+        note = f"{name} asks for sizes and was checked for {'; '.join(works)} instead of all sizes"
+        return dataclasses.replace(report, notes=(*report.notes, note))
+    bad, inner = next(iter(failed.items()))
+    where = line_of_error(inner) or line
+    found = Found(
+        "T102",
+        f"the program works for {text}, and fails for {bad}. {str(inner).partition(chr(10))[0]}",
+        where,
+        "Give every size its own axis or broadcast it explicitly: x[:, None]; or state which "
+        "sizes are allowed.",
+    )
+    other = _report([found], name)
+    return report_of(
+        [*other.findings, *report.findings], [name], other.silenced + report.silenced, report.notes
+    )
+
+
+def _samples(variables: Sequence[str]) -> Iterator[dict[str, int]]:
+    """Sizes for the variables: all different, then all alike."""
+    for i, n in enumerate(_SIZES):
+        yield {v: n if j == 0 else n + 3 * j + i for j, v in enumerate(variables)}
+    if len(variables) > 1:
+        yield dict.fromkeys(variables, 5)
+
+
+def _at_sizes(x: Any, sizes: dict[str, int]) -> Any:
+    if not is_symbolic_shape(getattr(x, "shape", ())):
+        return x
+    return x.update(shape=tuple(substitute(n, sizes) for n in x.shape))
+
+
+def is_symbolic_shape(shape: Sequence[Any]) -> bool:
+    """Whether a size of a shape is a symbol."""
+    return any(is_symbolic(n) for n in shape)
+
+
+def report_of_program(program: Program, name: str) -> Report:
+    """The report of a traced function."""
+    try:
+        graph = program.graph
+    except TooLarge:
+        note = f"{name} has too many operations to be looked at; its parts may be checked"
+        return report_of([], [name], notes=[note])
+    del graph
+    return _report([found for rule in RULES for found in rule(program)], name)
+
+
+def _report(found: Sequence[Found], name: str) -> Report:
+    findings = [finding_of(f) for f in found]
+    told = [f for f in findings if f is not None]
+    return report_of(told, [name], len(findings) - len(told))
+
+
+def finding_of(found: Found) -> Finding | None:
+    """What a rule has found, at its line; None if the line silences it."""
+    at = found.at
+    line = at if at is None or isinstance(at, Line) else line_of(
+        at.place if isinstance(at, Value) else at
+    )  # fmt: skip
+    if is_silenced(found.number, line):
+        return None
+    return Finding(found.number, found.message, line, found.remedy, text_of(line))

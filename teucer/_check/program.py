@@ -1,0 +1,57 @@
+"""What rules look at: a traced function with its graph, and what `jit` was told of it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from teucer._base.source import Place
+from teucer._check.findings import Line
+from teucer._check.graph import Graph, Value
+from teucer._check.lines import line_of_function
+from teucer._derived.stages import Traced
+
+
+class Found(NamedTuple):
+    """What a rule yields: a number, what is wrong, where, and what to do.
+
+    at: an equation's place, a value, or a line.
+    """
+
+    number: str
+    message: str
+    at: Place | Value | Line | None
+    remedy: str
+
+
+class Settings(NamedTuple):
+    """What the caller of a check says beside the function."""
+
+    memory: float | None = None  # bytes of a device
+
+
+class Program:
+    """A traced function."""
+
+    def __init__(self, fun: Callable[..., object], traced: Traced, settings: Settings) -> None:
+        self.fun, self.traced, self.settings = fun, traced, settings
+        self.jaxpr = traced.jaxpr
+        self.names = traced.arg_names
+
+    @functools.cached_property
+    def graph(self) -> Graph:
+        return Graph(self.jaxpr, self.names)
+
+    @property
+    def donated(self) -> tuple[bool, ...]:
+        """Which arguments are donated."""
+        return tuple(self.traced.staged.donated[len(self.traced.staged.consts) :])
+
+    @property
+    def line(self) -> Line | None:
+        """Where the function is defined."""
+        return line_of_function(self.fun)
+
+
+Rule: TypeAlias = Callable[[Program], Iterator[Found]]

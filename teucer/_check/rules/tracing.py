@@ -1,0 +1,62 @@
+"""What tracing itself says: errors as findings."""
+
+from __future__ import annotations
+
+from teucer._base.errors import (
+    ConcretizationTypeError,
+    InconclusiveDimensionOperation,
+    JAXIndexError,
+    JAXTypeError,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    UnexpectedTracerError,
+)
+from teucer._check.findings import Line
+from teucer._check.program import Found
+
+_VALUES = (
+    ConcretizationTypeError, TracerBoolConversionError, TracerArrayConversionError,
+    TracerIntegerConversionError, JAXIndexError,
+)  # fmt: skip
+
+
+_NOT_KNOWN = "This concrete value was not available"
+
+
+def of_error(err: Exception, line: Line | None) -> Found | None:
+    """What an error of tracing means; None for those that are not about types and sizes."""
+    text = str(err)
+    first, _, rest = text.partition("\n")
+    lines = [part.strip() for part in rest.splitlines() if part.strip()]
+    if isinstance(err, InconclusiveDimensionOperation):
+        return Found(
+            "T102",
+            f"the program works for some sizes only. {first}",
+            line,
+            "Give a narrower range of sizes, or write it without asking for the size.",
+        )
+    if isinstance(err, UnexpectedTracerError):
+        return Found(
+            "T101", f"a traced value has left its function. {first}", line,
+            "Return it instead of keeping it in a global or an attribute.",
+        )  # fmt: skip
+    if isinstance(err, _VALUES) or (isinstance(err, TypeError) and _NOT_KNOWN in text):
+        depends = next((part for part in lines if "depends on the value" in part), "")
+        return Found(
+            "T103",
+            f"{first} {depends}".strip(),
+            line,
+            "If it is the same in most calls, mark the argument static (static_argnames); else "
+            "choose with jnp.where or lax.cond, and loop with lax.while_loop.",
+        )
+    if isinstance(err, ValueError) and "on-hashable static" in first:
+        return Found("T104", first, line, "Pass a tuple for a list, or make the argument dynamic.")
+    if isinstance(err, TypeError | ValueError) and not isinstance(err, JAXTypeError):
+        return Found(
+            "T101",
+            " ".join([first, *lines[:4]]),
+            line,
+            "Change the shapes or types at this line; jax.debug.show prints those before it.",
+        )
+    return None
