@@ -299,20 +299,8 @@ def _of_operation(
                 _at(lambda v: v**y.low, x.low), _at(lambda v: v**y.low, x.high), x.attained
             )
         return Range(0, _INF) if x.low >= 0 else None
-    if op == "bitcast_convert_type":
-        return _of_bits(operands[0], in_avals[0], aval)
-    if op == "shift_right_logical":
-        x, n = operands
-        if x.low < 0 or not n.is_point or not 0 <= n.low < 64:
-            return None
-        return Range(int(x.low) >> int(n.low), int(x.high) >> int(n.low), x.attained)
-    if op == "or" and aval.dtype != np.bool_:
-        x, y = operands
-        if x.low < 0 or y.low < 0:
-            return None
-        return Range(max(x.low, y.low), x.high + y.high, x.attained and y.attained)
-    if op in ("and", "not", "xor", "or"):
-        return None
+    if op in _BITS:
+        return _of_bits_operation(op, operands, in_avals, aval)
     if integer and op == "div":
         x, y = operands
         if not any(map(math.isinf, (*x[:2], *y[:2]))) and not y.low <= 0 <= y.high:
@@ -325,6 +313,29 @@ def _of_operation(
         return Range(0, _INF) if all(x.low >= 0 for x in operands[:2]) else None
     rule = RULES.get(op)
     return None if rule is None else rule(*operands)
+
+
+_BITS = frozenset(
+    {"bitcast_convert_type", "shift_right_logical", "and", "or", "not", "xor"}
+)  # fmt: skip
+
+
+def _of_bits_operation(
+    op: str, operands: Sequence[Range], in_avals: Sequence[Any], aval: Any
+) -> Range | None:
+    if op == "bitcast_convert_type":
+        return _of_bits(operands[0], in_avals[0], aval)
+    if op == "shift_right_logical":
+        x, n = operands
+        if x.low < 0 or not n.is_point or not 0 <= n.low < 64:
+            return None
+        return Range(int(x.low) >> int(n.low), int(x.high) >> int(n.low), x.attained)
+    if op == "or" and aval.dtype != np.bool_:
+        x, y = operands
+        if x.low < 0 or y.low < 0:
+            return None
+        return Range(max(x.low, y.low), x.high + y.high, x.attained and y.attained)
+    return None
 
 
 def _of_bits(x: Range, taken: Any, aval: Any) -> Range | None:
