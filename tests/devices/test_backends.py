@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from teucer._arrays.arrays import ArrayImpl
-from teucer._devices import backends
+from teucer._devices import backends, hardware
 from teucer._xla import client as xla
 from teucer._xla.client import platform_of
 from teucer._xla.platforms import plugins as plugins_of
@@ -242,9 +242,11 @@ def test_dlpacks_number_of_a_device(platform, version, kind):
 def test_options_of_plugins_clients():
     program = """
 import teucer as jax
-from teucer._devices import backends
+from teucer._devices import backends, hardware
+from teucer._devices import hardware
 from teucer._xla import client
 from teucer._xla.platforms import plugins
+hardware.lacks = lambda platform: None
 plugins.plugin_libraries = lambda: {"cuda": "a.so"}
 def plugin_client(name, library, options):
     print(name, library, options)
@@ -318,6 +320,7 @@ def platforms(monkeypatch):
 
     monkeypatch.setattr(backends, "_factories", found.factories)
     monkeypatch.setattr(backends, "_failures", {})
+    monkeypatch.setattr(hardware, "lacks", lambda platform: None)
     monkeypatch.setattr(plugins_of, "plugin_libraries", libraries)
     monkeypatch.setattr(xla, "plugin_client", plugin_client)
     monkeypatch.setattr(xla, "cpu_client", lambda *args, **told: found.told.append(args) or "cpu")
@@ -391,8 +394,7 @@ def test_what_the_cpu_is_told(platforms):
 
 @pytest.mark.parametrize("error", [RuntimeError("no card"), ZeroDivisionError("by zero")])
 def test_platforms_that_fail(platforms, error, caplog):
-    """Others do for those that are not asked for, unless they are to be told of; a plugin may fail
-    with the error of the compiler alone."""
+    """Others do for those that are not asked for, unless they are to be told of."""
     unable = f"Unable to initialize backend 'mine': {error}"
     platforms.register("mine", 1, error)
     with caplog.at_level("WARNING", "teucer"):
@@ -408,8 +410,17 @@ def test_platforms_that_fail(platforms, error, caplog):
     assert platforms.made() == platforms.made("odd,mine,cuda,rocm,cpu")
     assert backends._failures["mine"] == "its function found no such hardware"
     platforms.libraries["cuda"] = error
-    if isinstance(error, RuntimeError):
+    with caplog.at_level("WARNING", "teucer"):
         assert platforms.made() == ["odd", "rocm", "cpu"]
-    else:
-        with pytest.raises(ZeroDivisionError):
-            platforms.made()
+    assert caplog.messages[-1].startswith(f"Unable to initialize backend 'cuda': {error}")
+
+
+def test_a_plugin_without_its_hardware_does_not_start(platforms, monkeypatch, caplog):
+    started = []
+    monkeypatch.setattr(xla, "plugin_client", lambda name, *_: started.append(name) or name)
+    monkeypatch.setattr(hardware, "lacks", {"rocm": "no AMD GPU"}.get)
+    assert platforms.made() == ["odd", "cuda", "cpu"] == [*started, "cpu"]
+    assert backends._failures == {"rocm": "no AMD GPU"} and not caplog.messages
+    assert platforms.made("rocm") == ["rocm"]
+    platforms.register("rocm", 1)
+    assert platforms.made() == ["odd", "cuda", "rocm", "cpu"]

@@ -1,12 +1,13 @@
 """`experimental.topologies`.
 
-Attached devices as a description; those that are not attached are refused by name.
+Attached devices as a description; what does not exist is refused by name.
 """
 
 import numpy as np
 import pytest
 
 import teucer as jax
+from teucer._xla.platforms import plugins
 from teucer.experimental import topologies
 
 
@@ -31,14 +32,15 @@ def test_programs_over_attached_devices():
             "topology not implemented for cpu",
         ),
         (
-            lambda: topologies.get_topology_desc("v5e:2x2"),
-            NotImplementedError,
-            r"'v5e:2x2'.*not implemented for tpu(?s:.*)AbstractMesh",
+            lambda: topologies.get_topology_desc("v5e:32x32"),
+            ValueError,
+            "a pod of v5e has at most 256",
         ),
+        (lambda: topologies.get_topology_desc("a", "gpu"), ValueError, "no GPU is known as 'a'"),
         (
-            lambda: topologies.get_topology_desc("a", "gpu", target_config="b"),
-            NotImplementedError,
-            "target_config='b'",
+            lambda: topologies.get_attached_topology().serialize(),
+            ValueError,
+            "are devices of this machine",
         ),
         (lambda: topologies.get_attached_topology("nothing"), RuntimeError, "nothing"),
         (
@@ -51,3 +53,9 @@ def test_programs_over_attached_devices():
 def test_refused(call, error, match):
     with pytest.raises(error, match=match):
         call()
+
+
+def test_without_the_plugin(monkeypatch):
+    monkeypatch.setattr(plugins, "plugin_libraries", dict)
+    with pytest.raises(RuntimeError, match=r'pip install "teucer\[cuda13\]"'):
+        topologies.get_topology_desc("h100", "cuda")

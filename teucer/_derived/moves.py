@@ -20,7 +20,7 @@ from teucer._core.primitive import Primitive
 from teucer._core.provided import provided
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import Zero, is_valid_type
-from teucer._devices import backends, compared, processes
+from teucer._devices import absent, backends, compared, processes
 from teucer._devices.meshes import AbstractMesh
 from teucer._devices.placement import with_devices
 from teucer._devices.shardings import (
@@ -37,7 +37,7 @@ from teucer._lower import hlo
 from teucer._programs.run import in_order
 from teucer._trees import pytrees
 from teucer._xla import arrays as xla
-from teucer._xla.client import Device
+from teucer._xla.client import Device, XlaRuntimeError
 from teucer._xla.config import explicit_transfer
 
 if TYPE_CHECKING:
@@ -207,10 +207,14 @@ def device_put(
     if processes.state.client is not None:
         _compare(leaves, places, tree)
     with explicit_transfer("explicit_device_put"):
-        placed = [
-            _put_leaf(leaf, where, alias is False)
-            for leaf, where, alias in zip(leaves, places, aliases, strict=True)
-        ]
+        try:
+            placed = [
+                _put_leaf(leaf, where, alias is False)
+                for leaf, where, alias in zip(leaves, places, aliases, strict=True)
+            ]
+        except XlaRuntimeError as err:
+            absent.explain(err)
+            raise
     for i, (old, new, d) in enumerate(zip(leaves, placed, donated, strict=True)):
         if (
             d

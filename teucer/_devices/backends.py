@@ -58,7 +58,8 @@ def backends() -> dict[str, Any]:
 
 
 def _make_clients() -> dict[str, Any]:
-    from teucer._xla.platforms import lapack, plugins  # `import teucer` would take longer with them
+    from teucer._devices import hardware  # here and below: `import teucer` would take longer
+    from teucer._xla.platforms import lapack, plugins
 
     wanted = config.config.jax_platforms
     libraries = plugins.plugin_libraries() if wanted != "cpu" else {}
@@ -75,6 +76,10 @@ def _make_clients() -> dict[str, Any]:
     ]
     made: dict[str, Any] = {}
     for name in names:
+        missing = None if asked or name in _factories else hardware.lacks(name)
+        if missing is not None:
+            _failures[name] = missing
+            continue
         try:
             client = (
                 _factories[name].make() if name in _factories else _make_client(name, libraries)
@@ -84,7 +89,7 @@ def _make_clients() -> dict[str, Any]:
             else:
                 _failures[name] = "its function found no such hardware"
         except Exception as err:
-            if name not in _factories and not isinstance(err, RuntimeError):
+            if name == "cpu" and not isinstance(err, RuntimeError):
                 raise
             _failures[name] = str(err)
             if asked or name == "cpu" or (name in _factories and not _factories[name].quiet):
@@ -106,6 +111,10 @@ def _make_client(name: str, libraries: dict[str, str]) -> Any:
         return _cpu()
     if name not in libraries:
         raise RuntimeError("no plugin for this platform is installed.")
+    if name == "tpu":
+        from teucer._devices import hardware  # as above
+
+        hardware.quiet_libtpu()
     return xla.plugin_client(name, libraries[name], _plugin_options(name))
 
 
@@ -180,7 +189,8 @@ def client_of(platform: Any = None) -> Any:
     for name in (platform, *_ALIASES.get(platform, ())):
         if name in clients:
             return clients[name]
-    why = f": {_failures[platform]}" if platform in _failures else ""
+    failed = [n for n in (platform, *_ALIASES.get(platform, ())) if n in _failures]
+    why = f": {_failures[failed[0]]}" if failed else ""
     from teucer import _advice  # of errors alone
 
     raise RuntimeError(

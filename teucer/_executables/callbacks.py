@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, final
 
 from teucer._base import config, errors
 from teucer._base.source import is_internal
+from teucer._devices import absent
 from teucer._xla.runtime_errors import reword
 
 _MOST = 64
@@ -90,6 +91,7 @@ def explained(err: BaseException) -> BaseException:
     exception, if it ends the process."""
     if not isinstance(err, errors.JaxRuntimeError) or err.__cause__ is not None:
         return err
+    absent.explain(err)
     said = str(err)
     with _lock:
         for failure in reversed(_new):

@@ -21,10 +21,14 @@ from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
 
 if TYPE_CHECKING:
+    from teucer._executables.ahead import AheadCode
     from teucer._executables.remote.sharing import Shared
 
 Source: TypeAlias = Literal["memory", "disk", "compiled"]
 """Where machine code came from."""
+
+AnyExecutable: TypeAlias = "Executable | AheadCode"
+"""What is made of a module, for devices that are there or not."""
 
 _Made = TypeVar("_Made")
 
@@ -293,7 +297,7 @@ class OnDemand:
 
     __slots__ = ("_made", "_code", "__weakref__")
 
-    def __init__(self, make: Callable[[], Executable], code: Any = None) -> None:
+    def __init__(self, make: Callable[[], AnyExecutable], code: Any = None) -> None:
         self._made, self._code = functools.cache(make), code
         if code is not None:
             provided.target(code.client.platform).make_room(_let_go)
@@ -345,7 +349,7 @@ def compile_module(
     overrides: Mapping[str, Any] | None = None,
     callbacks: Sequence[object] = (),
     switches: Switches = NO_SWITCHES,
-) -> tuple[Executable, Source]:
+) -> tuple[AnyExecutable, Source]:
     """The executable of a StableHLO module on the given devices, and where it was found.
 
     overrides: XLA debug options by name. callbacks: Python functions that the module calls; such a
@@ -360,6 +364,10 @@ def compile_module(
     if config.locations.value:
         text = _named_by_content(text)
     module = _module(text, devices, num_replicas, use_shardy, overrides or {}, switches)
+    if xla.is_compile_only(module.devices[0].client):
+        from teucer._executables import ahead  # for devices that are not there
+
+        return ahead.compiled(module, _options(module), callbacks), "compiled"
     if callbacks:
         own = Executable(module, callbacks)
         own.load()

@@ -12,7 +12,7 @@ from teucer._devices import shardings
 from teucer._devices.placement import Memories, chosen_by_compiler
 from teucer._executables import effects
 from teucer._executables.callbacks import raise_put_off
-from teucer._executables.compile import Executable, LoadedCode, OnDemand
+from teucer._executables.compile import AnyExecutable, Executable, LoadedCode, OnDemand
 from teucer._programs.lower import Lowering
 from teucer._xla import arrays as xla_arrays
 
@@ -81,7 +81,7 @@ class Program:
 
     def __init__(
         self,
-        executable: Executable | LoadedCode | OnDemand,
+        executable: AnyExecutable | LoadedCode | OnDemand,
         lowering: Lowering,
         out_avals: Sequence[ShapedArray],
         name: str,

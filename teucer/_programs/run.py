@@ -46,15 +46,17 @@ def execute(program: Program, args: Sequence[Value], *, checked: bool = True) ->
 
         refuse_host_values(args, program.placement.ins, program.name)
     taken = itertools.compress(args, program.kept)
-    ready = [
-        x if type(x) is ArrayImpl and x._sharding is sharding else transfer.to_sharding(x, sharding)
-        for x, sharding in zip(taken, program.in_shardings, strict=True)
-    ]
-    ready = [
-        x if formats.order_of(x) == order else in_order(x, order)
-        for x, order in zip(ready, program.in_orders, strict=True)
-    ]
     try:
+        ready = [
+            x
+            if type(x) is ArrayImpl and x._sharding is sharding
+            else transfer.to_sharding(x, sharding)
+            for x, sharding in zip(taken, program.in_shardings, strict=True)
+        ]
+        ready = [
+            x if formats.order_of(x) == order else in_order(x, order)
+            for x, order in zip(ready, program.in_orders, strict=True)
+        ]
         outs = (
             program.run(ready)
             if program.agreement is None

@@ -19,8 +19,9 @@ __all__ = [
     "CompileOptions", "CompilerEffortLevel", "Device", "DeviceList", "Effort", "LoadedExecutable",
     "PLATFORMS", "REFUSES_DONATED_TWICE", "XlaRuntimeError", "compile_options", "compile_text",
     "cost_analysis", "cpu_client", "deserialize", "device_or_platform", "errors_only",
-    "jaxlib_extension_version", "jaxlib_version", "little_effort", "platform_of", "plugin_client",
-    "loaded_plugins", "plugin_listeners", "raised_while_compiling", "raw_options",
+    "is_compile_only", "jaxlib_extension_version", "jaxlib_version", "little_effort", "load_plugin",
+    "platform_of", "plugin_client", "loaded_plugins", "plugin_listeners", "raised_while_compiling",
+    "raw_options",
 ]  # fmt: skip
 
 Client = _jax.Client
@@ -45,6 +46,11 @@ def errors_only() -> Iterator[None]:
         yield
     finally:
         utils.absl_set_min_log_level(_LOG_LEVEL)
+
+
+def is_compile_only(client: Any) -> bool:
+    """Whether a client has a compiler, and no devices."""
+    return isinstance(client, _jax.CompileOnlyPyClient)
 
 
 def cpu_client(num_devices: int | None, *, asynchronous: bool, **processes: Any) -> Any:
@@ -79,8 +85,8 @@ def platform_of(device: Any) -> str:
     return device.client.platform_version.partition(" ")[0] if name == "gpu" else name
 
 
-def plugin_client(name: str, library: str, options: Mapping[str, Any]) -> Any:
-    """A client of the PJRT plugin in the shared library at `library`."""
+def load_plugin(name: str, library: str) -> None:
+    """Load the PJRT plugin in the shared library at `library`."""
     if not xla_client.pjrt_plugin_loaded(name):
         os.environ.setdefault(
             "TF_CPP_MIN_LOG_LEVEL", "1"
@@ -95,6 +101,11 @@ def plugin_client(name: str, library: str, options: Mapping[str, Any]) -> Any:
             gpu.register(name, plugin)
     if not xla_client.pjrt_plugin_initialized(name):
         xla_client.initialize_pjrt_plugin(name)
+
+
+def plugin_client(name: str, library: str, options: Mapping[str, Any]) -> Any:
+    """A client of the PJRT plugin in the shared library at `library`."""
+    load_plugin(name, library)
     if name == "cuda":
         options = {**xla_client.generate_pjrt_gpu_plugin_options(), **options}
     return xla_client.make_c_api_client(name, options)

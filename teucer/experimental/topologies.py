@@ -1,17 +1,16 @@
 """Devices of an accelerator as a description, over which programs are lowered and compiled.
 
-Attached devices have one. Of devices that are not there jaxlib compiles only what is given to it by
-another door, so those are refused; a program is lowered for them all the same, over a
-`jax.sharding.AbstractMesh`.
+The devices need not be there: the plugin of their platform describes them and compiles for them,
+but runs nothing (docs/accelerators.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from teucer._base.lazy import listing, refusing
-from teucer._devices import backends
+from teucer._devices import backends, hardware
 from teucer._devices.meshes import Mesh
 from teucer.experimental.mesh_utils import create_device_mesh
 
@@ -24,10 +23,35 @@ if not TYPE_CHECKING:
 class TopologyDescription:
     """The devices of a platform, in `devices`: a list of `jax.Device`."""
 
-    __slots__ = ("devices",)
+    __slots__ = ("_topology", "devices")
 
     def __init__(self, devices: list[Any]) -> None:
         self.devices = devices
+        self._topology: Any = None
+
+    def serialize(self) -> bytes:
+        """The description as bytes, for another process.
+
+        Raises ValueError for devices that `get_topology_desc` did not describe.
+        """
+        if self._topology is None:
+            raise ValueError(
+                "TopologyDescription.serialize: these are devices of this machine. Only what "
+                "get_topology_desc describes has a form outside of the process."
+            )
+        data: bytes = self._topology.serialize()
+        return data
+
+    @classmethod
+    def deserialize(cls, serialized: bytes) -> TopologyDescription:
+        """The description that `serialize` wrote, of TPUs.
+
+        Raises RuntimeError without their plugin.
+        """
+        from teucer._xla.platforms import absent  # loads what reads MLIR
+
+        library = _library("tpu")
+        return _described(absent.restored("tpu", library, serialized))
 
 
 def get_attached_topology(platform: str | None = None) -> TopologyDescription:
@@ -43,24 +67,41 @@ def get_attached_topology(platform: str | None = None) -> TopologyDescription:
 
 def get_topology_desc(
     topology_name: str = "", platform: str | None = None, **kwargs: object
-) -> NoReturn:
-    """The description of devices that need not be attached, by a name such as 'v5e:2x2' of a
-    platform, by default 'tpu'.
+) -> TopologyDescription:
+    """The description of devices that need not be there.
 
-    Raises NotImplementedError: no program is compiled for them here.
+    topology_name: of TPUs, a generation and the chips along each axis, 'v5e:4x4'; of GPUs, 'h100'.
+    platform: 'tpu' by default, 'cuda', or 'gpu' for the same.
+    kwargs: of TPUs num_slices, chips_per_host_bounds, wrap, chip_config_name, as libtpu takes them.
+    Of GPUs topology, 'SLICESxHOSTSxDEVICES', by default '1x1x8'; and target_config, XLA's text of a
+    GPU which has no name here.
+    Raises ValueError for a name or sizes that nothing has, NotImplementedError for a platform that
+    has no such descriptions, RuntimeError without the platform's plugin.
     """
-    name = "tpu" if platform is None else platform
-    asked = (
-        f"get_topology_desc({topology_name!r}, "
-        f"platform={platform!r}{''.join(f', {k}={v!r}' for k, v in kwargs.items())})"
-    )
-    raise NotImplementedError(
-        f"{asked}: topology not implemented for {name}: devices that are not attached cannot be "
-        "compiled for.\n  get_attached_topology describes those that are; jax_num_cpu_devices "
-        "says how many CPUs are simulated.\n  Lower a program for others over a "
-        f"jax.sharding.AbstractMesh: jit(f).trace(...).lower(lowering_platforms=({name!r},)), or "
-        "jax.export."
-    )
+    name = {None: "tpu", "gpu": "cuda"}.get(platform, platform)
+    if name == "tpu":
+        from teucer._targets.tpu import topologies  # here and below: for those who ask
+
+        # As libtpu reads it: chips of the second generation.
+        topology_name = topologies.checked(topology_name or "v2:2x2")
+        options: dict[str, Any] = {key: _numbers(value) for key, value in kwargs.items()}
+        slices = options.get("num_slices", 1)
+        if not isinstance(slices, int) or slices < 1:
+            raise ValueError(f"get_topology_desc: num_slices= is a number above 0, got {slices!r}.")
+    elif name == "cuda":
+        from teucer._targets.gpu import topologies as gpus
+
+        options = gpus.options(topology_name, kwargs)
+    else:
+        raise NotImplementedError(
+            f"get_topology_desc({topology_name!r}, platform={platform!r}): topology not "
+            f"implemented for {name}: only 'tpu' and 'cuda' have descriptions.\n  "
+            "get_attached_topology describes attached devices; jax_num_cpu_devices says how many "
+            "CPUs are simulated."
+        )
+    from teucer._xla.platforms import absent  # loads what reads MLIR
+
+    return _described(absent.topology(name, _library(name), topology_name, options))
 
 
 def make_mesh(
@@ -82,3 +123,35 @@ def make_mesh(
         create_device_mesh(mesh_shape, topo.devices, contiguous_submeshes=contiguous_submeshes),
         axis_names,
     )
+
+
+def _described(topology: Any) -> TopologyDescription:
+    from teucer._xla.platforms import absent  # loads what reads MLIR
+
+    described = TopologyDescription(absent.devices_of(topology))
+    described._topology = topology
+    return described
+
+
+def _library(platform: str) -> str:
+    """The shared library of a platform's plugin, ready to be loaded.
+
+    Raises RuntimeError if it is not installed.
+    """
+    from teucer._xla.platforms.plugins import plugin_libraries
+
+    libraries = plugin_libraries()
+    if platform not in libraries:
+        extra = {"tpu": "tpu", "cuda": "cuda13"}[platform]
+        raise RuntimeError(
+            f"get_topology_desc: the plugin of {platform!r} compiles for its devices, and is not "
+            f'installed: pip install "teucer[{extra}]".'
+        )
+    if platform == "tpu":
+        hardware.quiet_libtpu()
+    return libraries[platform]
+
+
+def _numbers(value: object) -> object:
+    """A value of an option as libtpu takes it: sequences as lists."""
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,34 @@
+"""What is said of devices that are not there where a program would use them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from teucer._base import errors
+from teucer._xla.runtime_errors import reword
+
+
+def refusal(doing: str, devices: Sequence[Any]) -> str:
+    """Why something cannot be done on devices that are not there."""
+    count, kind = len(devices), devices[0].device_kind
+    return (
+        f"{doing} {count} {kind} device{'s' * (count > 1)} of a topology, which are not attached "
+        "to this machine, so nothing can run on them here.\n  Read the compiled program "
+        "(as_text, memory_analysis, cost_analysis), or serialize it for a machine that has them."
+    )
+
+
+# What jaxlib says of arrays that are to lie there, from the host and from other devices.
+_SAID = "compile-only client", "non-PjRt-compatible client"
+
+
+def explain(err: BaseException) -> None:
+    """Have an error of the runtime that says that a client only compiles say what is missing."""
+    if isinstance(err, errors.JaxRuntimeError) and any(said in str(err) for said in _SAID):
+        reword(
+            err,
+            "The array would lie on devices of a topology, which are not attached to this machine."
+            "\n  Programs can be compiled for them: jit(f).lower(ShapeDtypeStruct(shape, dtype, "
+            "sharding=...)).compile(). To run here, use jax.devices().",
+        )
