@@ -369,7 +369,7 @@ ASKS_FOR_A_PLATFORM = {
 
 
 # Numbers that are no compiler's: those of malloc, of Linux, and of XLA's protocol buffers.
-NOT_TUNED = ("host_memory.py", "memory_maps.py", "stripped.py")
+NOT_TUNED = ("host_memory.py", "memory_maps.py", "stripped.py", "topologies.py")
 
 
 # Numbers of functions of targets that nobody can tune, and what they are.

@@ -52,15 +52,12 @@ def test_a_machine_that_shows_nothing(tmp_path):
     assert "no TPU chip" in hardware.lacks("tpu", str(tmp_path))
 
 
-def test_libtpu_is_told_to_be_quiet_only_where_no_tpu_is(monkeypatch):
-    for name in hardware._WITHOUT_TPU:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(hardware, "_has_tpu", lambda root: True)
-    hardware.quiet_libtpu()
-    assert "TPU_SKIP_MDS_QUERY" not in os.environ
-    monkeypatch.setattr(hardware, "_has_tpu", lambda root: False)
-    monkeypatch.setenv("TPU_WORKER_ID", "3")
-    hardware.quiet_libtpu()
+def test_libtpu_is_told_to_be_quiet_only_where_no_tpu_is(tmp_path, monkeypatch):
+    (tmp_path / "with").mkdir()
+    (tmp_path / "without").mkdir()
+    monkeypatch.setattr(os, "environ", {"TPU_WORKER_ID": "3"})
+    hardware.quiet("tpu", machine(tmp_path / "with", [TPU]))
+    hardware.quiet("cuda", machine(tmp_path / "without"))
+    assert os.environ == {"TPU_WORKER_ID": "3"}
+    hardware.quiet("tpu", str(tmp_path / "without"))
     assert os.environ["TPU_SKIP_MDS_QUERY"] == "1" and os.environ["TPU_WORKER_ID"] == "3"
-    for name in hardware._WITHOUT_TPU:  # what monkeypatch does not know of
-        os.environ.pop(name, None)

@@ -41,7 +41,7 @@ def on_one(mesh):
     "name", ["v5e:16x16", "v5e=4x2", "V4_4x4x4_twisted", "v5p:16x20x28", "tpu7x:2x2x1", "v99:7"]
 )
 def test_names_of_topologies(name):
-    assert tpus.checked(name) == name
+    assert tpus.checked(name, {"wrap": (True,)}) == (name, {"wrap": [True]})
 
 
 @pytest.mark.parametrize(
@@ -57,16 +57,16 @@ def test_names_of_topologies(name):
 )
 def test_topologies_that_do_not_exist(name, match):
     with pytest.raises(ValueError, match=match):
-        tpus.checked(name)
+        tpus.checked(name, {})
 
 
 def test_options_of_gpus():
-    assert gpus.options("H100", {})["topology"] == "1x1x8"
-    assert gpus.options("mine", {"target_config": "text"})["target_config"] == "text"
+    assert gpus.checked("H100", {})[1]["topology"] == "1x1x8"
+    assert gpus.checked("mine", {"target_config": "text"})[1]["target_config"] == "text"
     with pytest.raises(ValueError, match="no GPU is known as 'h200'"):
-        gpus.options("h200", {})
+        gpus.checked("h200", {})
     with pytest.raises(ValueError, match="SLICESxHOSTSxDEVICES"):
-        gpus.options("h100", {"topology": "8"})
+        gpus.checked("h100", {"topology": "8"})
 
 
 @needs_libtpu

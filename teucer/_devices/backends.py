@@ -111,10 +111,9 @@ def _make_client(name: str, libraries: dict[str, str]) -> Any:
         return _cpu()
     if name not in libraries:
         raise RuntimeError("no plugin for this platform is installed.")
-    if name == "tpu":
-        from teucer._devices import hardware  # as above
+    from teucer._devices import hardware  # as above
 
-        hardware.quiet_libtpu()
+    hardware.quiet(name)
     return xla.plugin_client(name, libraries[name], _plugin_options(name))
 
 

@@ -15,13 +15,15 @@ _STORAGE, _NETWORK, _DISPLAY, _ACCELERATOR = "0x01", "0x02", "0x03", "0x12"
 
 # What libtpu reads when it is loaded. Where no TPU is, it neither asks a metadata server, nor
 # writes logs, nor keeps other processes from compiling.
-_WITHOUT_TPU = {
-    "TPU_SKIP_MDS_QUERY": "1",
-    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
-    "TPU_WORKER_HOSTNAMES": "localhost",
-    "TPU_WORKER_ID": "0",
-    "TPU_LOG_DIR": "disabled",
-    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+_WITHOUT = {
+    "tpu": {
+        "TPU_SKIP_MDS_QUERY": "1",
+        "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+        "TPU_WORKER_HOSTNAMES": "localhost",
+        "TPU_WORKER_ID": "0",
+        "TPU_LOG_DIR": "disabled",
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    }
 }
 
 
@@ -30,32 +32,35 @@ def lacks(platform: str, root: str = "/") -> str | None:
 
     root: the folder that holds `dev` and `sys`.
     """
-    if platform == "tpu" and not _has_tpu(root):
-        return "no TPU chip is on the PCI bus of this machine"
-    if platform == "cuda" and not (
-        _has_file(root, "nvidia", "dxg", "nvhost", "nvgpu", "nvmap")
-        or any(vendor == _NVIDIA and kind == _DISPLAY for vendor, kind in _pci(root))
-    ):
-        return "this machine has no NVIDIA GPU: none on its PCI bus, and no /dev/nvidia*"
-    if platform == "rocm" and not (
-        _has_file(root, "kfd", "dxg")
-        or any(vendor == _AMD and kind in (_DISPLAY, _ACCELERATOR) for vendor, kind in _pci(root))
-    ):
-        return "this machine has no AMD GPU: none on its PCI bus, and no /dev/kfd"
-    return None
+    if platform not in _LOOKS:
+        return None
+    there, lacking = _LOOKS[platform]
+    return None if there(root) else lacking
 
 
-def quiet_libtpu() -> None:
-    """Before libtpu is loaded where no TPU is: have it be quick, silent and not alone. What users
-    have set stays."""
-    if not _has_tpu("/"):
-        for name, value in _WITHOUT_TPU.items():
+def quiet(platform: str, root: str = "/") -> None:
+    """Before the plugin of a platform is loaded: have libtpu, where no TPU is, be quick, silent and
+    not alone. What users have set stays."""
+    if lacks(platform, root) is not None:
+        for name, value in _WITHOUT.get(platform, {}).items():
             os.environ.setdefault(name, value)
 
 
 def _has_tpu(root: str) -> bool:
     return any(
         vendor == _GOOGLE and kind not in (_STORAGE, _NETWORK) for vendor, kind in _pci(root)
+    )
+
+
+def _has_nvidia(root: str) -> bool:
+    return _has_file(root, "nvidia", "dxg", "nvhost", "nvgpu", "nvmap") or any(
+        vendor == _NVIDIA and kind == _DISPLAY for vendor, kind in _pci(root)
+    )
+
+
+def _has_amd(root: str) -> bool:
+    return _has_file(root, "kfd", "dxg") or any(
+        vendor == _AMD and kind in (_DISPLAY, _ACCELERATOR) for vendor, kind in _pci(root)
     )
 
 
@@ -84,3 +89,14 @@ def _pci(root: str) -> Iterator[tuple[str, str]]:
         except OSError:  # a device that has just gone
             continue
         yield found
+
+
+# By platform, how it is looked for, and what is said where it is not there.
+_LOOKS = {
+    "tpu": (_has_tpu, "no TPU chip is on the PCI bus of this machine"),
+    "cuda": (
+        _has_nvidia,
+        "this machine has no NVIDIA GPU: none on its PCI bus, and no /dev/nvidia*",
+    ),
+    "rocm": (_has_amd, "this machine has no AMD GPU: none on its PCI bus, and no /dev/kfd"),
+}

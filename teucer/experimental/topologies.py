@@ -6,6 +6,7 @@ but runs nothing (docs/accelerators.md).
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,14 @@ __all__ = ["TopologyDescription", "get_attached_topology", "get_topology_desc", 
 __dir__ = listing(__name__, __all__)
 if not TYPE_CHECKING:
     __getattr__ = refusing(__name__)
+
+
+# By platform: the module that knows its names, and the extra that installs its plugin.
+_DESCRIBED = {
+    "tpu": ("teucer._targets.tpu.topologies", "tpu"),
+    "cuda": ("teucer._targets.gpu.topologies", "cuda13"),
+}
+_OTHER_NAMES = {None: "tpu", "gpu": "cuda"}
 
 
 class TopologyDescription:
@@ -78,27 +87,16 @@ def get_topology_desc(
     Raises ValueError for a name or sizes that nothing has, NotImplementedError for a platform that
     has no such descriptions, RuntimeError without the platform's plugin.
     """
-    name = {None: "tpu", "gpu": "cuda"}.get(platform, platform)
-    if name == "tpu":
-        from teucer._targets.tpu import topologies  # here and below: for those who ask
-
-        # As libtpu reads it: chips of the second generation.
-        topology_name = topologies.checked(topology_name or "v2:2x2")
-        options: dict[str, Any] = {key: _numbers(value) for key, value in kwargs.items()}
-        slices = options.get("num_slices", 1)
-        if not isinstance(slices, int) or slices < 1:
-            raise ValueError(f"get_topology_desc: num_slices= is a number above 0, got {slices!r}.")
-    elif name == "cuda":
-        from teucer._targets.gpu import topologies as gpus
-
-        options = gpus.options(topology_name, kwargs)
-    else:
+    name = _OTHER_NAMES.get(platform, platform)
+    if name not in _DESCRIBED:
         raise NotImplementedError(
             f"get_topology_desc({topology_name!r}, platform={platform!r}): topology not "
             f"implemented for {name}: only 'tpu' and 'cuda' have descriptions.\n  "
             "get_attached_topology describes attached devices; jax_num_cpu_devices says how many "
             "CPUs are simulated."
         )
+    checked = importlib.import_module(_DESCRIBED[name][0]).checked
+    topology_name, options = checked(topology_name, kwargs)
     from teucer._xla.platforms import absent  # loads what reads MLIR
 
     return _described(absent.topology(name, _library(name), topology_name, options))
@@ -142,16 +140,9 @@ def _library(platform: str) -> str:
 
     libraries = plugin_libraries()
     if platform not in libraries:
-        extra = {"tpu": "tpu", "cuda": "cuda13"}[platform]
         raise RuntimeError(
             f"get_topology_desc: the plugin of {platform!r} compiles for its devices, and is not "
-            f'installed: pip install "teucer[{extra}]".'
+            f'installed: pip install "teucer[{_DESCRIBED[platform][1]}]".'
         )
-    if platform == "tpu":
-        hardware.quiet_libtpu()
+    hardware.quiet(platform)
     return libraries[platform]
-
-
-def _numbers(value: object) -> object:
-    """A value of an option as libtpu takes it: sequences as lists."""
-    return list(value) if isinstance(value, tuple) else value

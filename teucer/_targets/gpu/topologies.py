@@ -8,7 +8,6 @@ technical specifications by compute capability.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 _H100 = """
 gpu_device_info {
@@ -29,14 +28,14 @@ device_description_str: "NVIDIA H100 80GB HBM3"
 TARGETS = {"h100": _H100}
 
 
-def options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def checked(name: str, given: Mapping[str, object]) -> tuple[str, dict[str, object]]:
     """What the plugin is told of the topology of a name: by default eight GPUs of one host.
 
     given: what users say: `target_config`, a text as above, and `topology`,
     "SLICESxHOSTSxDEVICES".
     Raises ValueError for a name that is not known, without a text.
     """
-    told = {"topology": "1x1x8", **given}
+    told: dict[str, object] = {"topology": "1x1x8", **given}
     if "target_config" not in told:
         if name.lower() not in TARGETS:
             raise ValueError(
@@ -50,4 +49,4 @@ def options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
             "get_topology_desc: topology= of GPUs is 'SLICESxHOSTSxDEVICES', such as '1x2x8', got "
             f"{told['topology']!r}."
         )
-    return told
+    return name, told

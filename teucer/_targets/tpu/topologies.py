@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -35,12 +36,23 @@ GENERATIONS = {
 _NAME = re.compile(r"([a-zA-Z0-9_ ]+?)[=_:](\d+(?:x\d+)*)(_twisted|_untwisted)?")
 
 
-def checked(name: str) -> str:
-    """The name of a topology, which exists as far as is known here; generations that are not known
-    are libtpu's to judge.
+def checked(name: str, given: Mapping[str, object]) -> tuple[str, dict[str, object]]:
+    """What libtpu is told of a topology, which exists as far as is known here. Generations that are
+    not known are libtpu's to judge.
 
+    name: "" is v2:2x2, as for libtpu. given: num_slices and other options of libtpu.
     Raises ValueError for a name of another form, or sizes that no pod has.
     """
+    slices = given.get("num_slices", 1)
+    if not isinstance(slices, int) or slices < 1:
+        raise ValueError(f"get_topology_desc: num_slices= is a number above 0, got {slices!r}.")
+    name = name or GENERATIONS["v2"].example
+    _check_sizes(name)
+    options = {key: list(v) if isinstance(v, tuple) else v for key, v in given.items()}
+    return name, options
+
+
+def _check_sizes(name: str) -> None:
     found = _NAME.fullmatch(name)
     if found is None:
         raise ValueError(
@@ -49,7 +61,7 @@ def checked(name: str) -> str:
         )
     kind, sizes = found[1].lower(), [int(size) for size in found[2].split("x")]
     if kind not in GENERATIONS:
-        return name
+        return
     axes, chips, longest, example = GENERATIONS[kind]
     if len(sizes) != axes:
         raise ValueError(
@@ -62,4 +74,3 @@ def checked(name: str) -> str:
             f"get_topology_desc: there is no {name!r}: a pod of {kind} has at most {chips} "
             f"chips{along}.\n  num_slices= joins several slices."
         )
-    return name
