@@ -243,10 +243,9 @@ def test_options_of_plugins_clients():
     program = """
 import teucer as jax
 from teucer._devices import backends, hardware
-from teucer._devices import hardware
 from teucer._xla import client
 from teucer._xla.platforms import plugins
-hardware.lacks = lambda platform: None
+hardware.lacks = lambda *_: None
 plugins.plugin_libraries = lambda: {"cuda": "a.so"}
 def plugin_client(name, library, options):
     print(name, library, options)
@@ -320,7 +319,7 @@ def platforms(monkeypatch):
 
     monkeypatch.setattr(backends, "_factories", found.factories)
     monkeypatch.setattr(backends, "_failures", {})
-    monkeypatch.setattr(hardware, "lacks", lambda platform: None)
+    monkeypatch.setattr(hardware, "lacks", lambda *_: None)
     monkeypatch.setattr(plugins_of, "plugin_libraries", libraries)
     monkeypatch.setattr(xla, "plugin_client", plugin_client)
     monkeypatch.setattr(xla, "cpu_client", lambda *args, **told: found.told.append(args) or "cpu")
@@ -418,7 +417,8 @@ def test_platforms_that_fail(platforms, error, caplog):
 def test_a_plugin_without_its_hardware_does_not_start(platforms, monkeypatch, caplog):
     started = []
     monkeypatch.setattr(xla, "plugin_client", lambda name, *_: started.append(name) or name)
-    monkeypatch.setattr(hardware, "lacks", {"rocm": "no AMD GPU"}.get)
+    lacking = {"rocm": "no AMD GPU"}
+    monkeypatch.setattr(hardware, "lacks", lambda name, root="/": lacking.get(name))
     assert platforms.made() == ["odd", "cuda", "cpu"] == [*started, "cpu"]
     assert backends._failures == {"rocm": "no AMD GPU"} and not caplog.messages
     assert platforms.made("rocm") == ["rocm"]
