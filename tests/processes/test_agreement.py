@@ -6,11 +6,13 @@ Several processes within one, each with its own state, over a service that is a 
 import concurrent.futures
 import re
 import socket
+import sys
 import threading
 from types import SimpleNamespace
 
 import pytest
 
+from teucer import numpy as jnp
 from teucer._base import config
 from teucer._devices import processes
 from teucer._devices.links import Links
@@ -21,7 +23,7 @@ from teucer._executables import agreement
 from teucer._xla import dispatcher
 from teucer._xla.client import XlaRuntimeError
 
-RESULT = SimpleNamespace(is_deleted=lambda: False, is_ready=lambda: True)
+RESULT = jnp.zeros(2)
 TEXT = "module\n  same\n  first\nend"
 COMMUNICATES = "  %y = f32[] all-reduce(%x), channel_id=1"
 
@@ -136,7 +138,7 @@ def test_groups_of_processes_call_in_turn(three):
             assert len({a.fingerprint for a in agreed.values()}) == 1
             for i, own in agreed.items():
                 assert own.group == tuple(sorted(group)) and own.name == "f"
-                assert three.call(i, own, [RESULT]) == [RESULT]
+                assert three.call(i, own, [RESULT])[0] is RESULT
 
 
 def test_what_differs_is_said(three):
@@ -286,6 +288,37 @@ def test_processes_of_one_machine_share_memory():
         assert heard[:2] == (7 + number, number)
         assert second.describe((0, 1), heard) == f"f\nline {number}"
     first.close(), second.close()
+
+
+def test_a_quick_look_finds_this_very_call():
+    """Anything else is left to `hear`, which says what differs."""
+    first, second, turn = two()
+    first.say((0, 1), 7, 0, 5, 0, lambda: "f\nline")
+    second.hear((0, 1), 0, turn)  # it has been sent, with where the memory is
+    first.say((0, 1), 7, 1, 5, 0, lambda: "f\nline")
+    for fingerprint, number, thread in ((8, 1, 5), (7, 1, 6), (7, 2, 5)):
+        assert not second.lies_there((0, 1), fingerprint, number, thread)
+    assert not second.lies_there((1, 2), 7, 1, 5)
+    assert second.hear((0, 1), 1, turn)[:2] == (7, 1)  # it is there still
+    first.say((0, 1), 7, 2, 5, 0, lambda: "f\nline")
+    assert second.lies_there((0, 1), 7, 2, 5)
+    first.close(), second.close()
+
+
+def test_a_call_that_all_make_costs_few_steps(three):
+    """Functions of Python that are called for it; each costs some tenths of a microsecond."""
+    agreed = [three.compile(i) for i in (0, 1)]
+    for _ in range(3):
+        for i in (0, 1):
+            three.call(i, agreed[i], [RESULT])
+    for i, most in ((0, 8), (1, 7)):
+        calls, results = [], [RESULT]
+        three.become(i)
+        sys.setprofile(lambda frame, event, _: event == "call" and calls.append(frame))
+        begun = agreed[i].begin()
+        sys.setprofile(None)
+        begun.results = results
+        assert len(calls) <= most, [frame.f_code.co_qualname for frame in calls]
 
 
 @pytest.mark.parametrize("found", [True, False], ids=["one machine", "two machines"])

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 from teucer._base import config
+from teucer._devices import calls
 from teucer._devices.watch import Watch
 
 
@@ -11,17 +12,13 @@ class Result:
 
     ready = False
 
-    def is_deleted(self):
-        return False
-
-    def is_ready(self):
-        return self.ready
-
     def block_until_ready(self):
         self.ready = True
 
 
-def test_few_calls_are_in_flight():
+def test_few_calls_are_in_flight(monkeypatch):
+    monkeypatch.setattr(calls, "is_deleted", lambda x: False)
+    monkeypatch.setattr(calls, "is_ready", lambda x: x.ready)
     watch, results = Watch(None, 0, 2, "nowhere", 5, lambda: None), []
     program = SimpleNamespace(group=(0, 1), name="f", fingerprint=7, limited=True)
     with config.check_programs(False):
@@ -29,5 +26,5 @@ def test_few_calls_are_in_flight():
             call = watch.begin(program)
             assert sum(not r.ready for r in results) < 17
             results.append(Result())
-            call.returned(results[-1:])
+            call.results = results[-1:]
     assert not results[-1].ready

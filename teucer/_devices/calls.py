@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from teucer._base import source
 from teucer._devices import threads
+from teucer._xla.arrays import is_deleted, is_ready
 
 _ONE_THREAD = "Let one thread make such calls, or have threads wait for each other."
 
@@ -29,15 +30,22 @@ class Program(Protocol):
 
 
 class Call:
-    """A call of a program."""
+    """A call of a program.
 
-    __slots__ = ("_results", "label", "number", "place", "program", "started", "thread")
-    _results: Sequence[Any] | None
+    results: once it has been made; it ends when they are there.
+    """
+
+    __slots__ = ("label", "number", "place", "program", "results", "started", "thread")
+    results: Sequence[Any] | None
 
     def __init__(self, program: Program, number: int) -> None:
         self.program, self.number = program, number
-        self.place, self.thread, self.label = source.here(), threading.get_ident(), threads.label()
-        self.started, self._results = time.monotonic(), None
+        self.place, self.thread, self.label = (
+            source.here(),
+            threading.get_ident(),
+            threads.own.number,
+        )
+        self.started, self.results = time.monotonic(), None
 
     @property
     def line(self) -> str:
@@ -48,28 +56,20 @@ class Call:
         """Its program and line, as the others are told."""
         return f"{self.program.name}\n{self.line}"
 
-    def returned(self, results: Sequence[Any]) -> None:
-        """It has been made; it ends when these results are there."""
-        self._results = results
-
-    def being_made(self) -> bool:
-        """Whether a thread is in it."""
-        return self._results is None
-
     def running(self) -> bool:
         """Whether it has not ended yet, as far as one can see."""
-        if self._results is None:
+        if self.results is None:
             return True
-        for x in self._results:
-            if not x.is_deleted() and not x.is_ready():
+        for x in self.results:
+            if not is_deleted(x) and not is_ready(x):
                 return True
-        self._results = ()
+        self.results = ()
         return False
 
     def wait(self) -> None:
         """Wait for its end, if it has been made."""
-        for x in self._results or ():
-            if not x.is_deleted():
+        for x in self.results or ():
+            if not is_deleted(x):
                 x.block_until_ready()
 
 

@@ -139,7 +139,7 @@ class Links:
 
         describe: the call's name and place, which are said once for each site.
         """
-        talk, text = self._conversation(group), b""
+        talk, text = self._conversations.get(group) or self._conversation(group), b""
         found = talk.sites.get(site)
         if found is None:
             if len(talk.sites) >= _SITES:
@@ -147,21 +147,31 @@ class Links:
             found = talk.sites[site] = talk.said_sites
             talk.said_sites += 1
             text = describe().encode()
-        said, ring = Said(fingerprint, number, found, thread), talk.ring
+        ring = talk.ring
         if ring is None:
             with self._going:
-                self._send(talk, talk.packed(said, text))
+                self._send(talk, talk.packed(Said(fingerprint, number, found, thread), text))
             return
         if text:
             ring.add_text(found, text, forget=not found % _SITES)
-        lost = ring.lost_by(number)
+        lost = None if number < ring.safe else ring.lost_by(number)
         ring.write(number, fingerprint, thread << 32 | found)
         with self._going:  # a barrier, too: the others see what is written, or it is sent to them
             if lost is not None:
                 old = _written(number - SLOTS, *lost)
                 self._send(talk, talk.packed(old), lambda i: ring.has_read(i, old.number))
             if not ring.all_read():
+                said = Said(fingerprint, number, found, thread)
                 self._send(talk, talk.packed(said, text), ring.reads)
+
+    def lies_there(self, group: Group, fingerprint: int, number: int, thread: int) -> bool:
+        """Whether the first process of a group has written down this call; a quick look."""
+        talk = self._conversations.get(group)
+        return (
+            talk is not None
+            and talk.ring is not None
+            and talk.ring.holds(number, fingerprint, thread, talk.place - 1)
+        )
 
     def hear(self, group: Group, number: int, turn: Callable[[], None]) -> Said | None:
         """What the first process of the group says of a call of this number, and pass it on; None

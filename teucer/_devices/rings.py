@@ -24,9 +24,11 @@ _NEXT = _READS + MEMBERS
 _LAST = _NEXT + MEMBERS
 _TOKEN = _LAST + 1
 _FIRST_SLOT = _TOKEN + 1
-_SLOT = 4  # the number of the call, the program's fingerprint, the place, what proves them whole
-_SIZE = 8 * (_FIRST_SLOT + _SLOT * SLOTS)
-_MASK = (1 << 64) - 1
+# The number of a call, the program's fingerprint, the place, and what proves them whole. Written as
+# words, since who reads them may come between.
+_SLOT = struct.Struct("@QQQQ")
+_WHOLE = 0x9E3779B97F4A7C15  # in the proof, since memory begins as zeros
+_SIZE = 8 * _FIRST_SLOT + _SLOT.size * SLOTS
 _TEXT = struct.Struct("=QI")  # the place, the length of its text
 
 
@@ -43,7 +45,7 @@ class Ring:
         self._words = memoryview(self._memory).cast("Q")
         self._who_reads = memoryview(self._memory)[8 * _READS : 8 * (_READS + members)]
         self._all_read = (1).to_bytes(8, sys.byteorder) * members
-        self._safe = 0  # calls of lower numbers overwrite nothing that is needed
+        self.safe = 0  # calls of lower numbers overwrite nothing that is needed
 
     @classmethod
     def create(cls, members: int) -> Ring | None:
@@ -91,33 +93,37 @@ class Ring:
 
     def _slot(self, number: int) -> tuple[int, int] | None:
         """The fingerprint and the place of a call, if its slot holds it."""
-        words, at = self._words, _FIRST_SLOT + number % SLOTS * _SLOT
-        fingerprint, place = words[at + 1], words[at + 2]
+        found, fingerprint, place, proof = _SLOT.unpack_from(
+            self._memory, 8 * _FIRST_SLOT + number % SLOTS * _SLOT.size
+        )
         # The number may be seen before the rest.
-        if words[at] == number and words[at + 3] == (number + fingerprint + place + 1) & _MASK:
+        if found == number and proof == number ^ fingerprint ^ place ^ _WHOLE:
             return fingerprint, place
         return None
+
+    # What each call does has no helpers: a call of Python costs as much as the rest of it.
 
     # The first process
 
     def lost_by(self, number: int) -> tuple[int, int] | None:
         """The fingerprint and the place of the call that is lost when this one is written, and that
-        some member has not read."""
-        if number < self._safe:
-            return None
+        some member has not read; for numbers that are not safe."""
         words = self._words
         reading = [words[_NEXT + i] for i in range(self._members) if words[_READS + i]]
-        self._safe = min(reading, default=number) + SLOTS
-        return self._slot(number - SLOTS) if number >= self._safe else None
+        self.safe = min(reading, default=number) + SLOTS
+        return self._slot(number - SLOTS) if number >= self.safe else None
 
     def write(self, number: int, fingerprint: int, place: int) -> None:
         """Write down a call."""
-        words, at = self._words, _FIRST_SLOT + number % SLOTS * _SLOT
-        words[at + 1] = fingerprint
-        words[at + 2] = place
-        words[at + 3] = (number + fingerprint + place + 1) & _MASK
-        words[at] = number
-        words[_LAST] = number
+        _SLOT.pack_into(
+            self._memory,
+            8 * _FIRST_SLOT + number % SLOTS * _SLOT.size,
+            number,
+            fingerprint,
+            place,
+            number ^ fingerprint ^ place ^ _WHOLE,
+        )
+        self._words[_LAST] = number
 
     def all_read(self) -> bool:
         """Whether all members read here."""
@@ -139,6 +145,21 @@ class Ring:
         os.write(self._texts, _TEXT.pack(place, len(text)) + text)
 
     # The others
+
+    def holds(self, number: int, fingerprint: int, thread: int, member: int) -> bool:
+        """Whether this call is here, of this program and in this thread."""
+        found, program, place, proof = _SLOT.unpack_from(
+            self._memory, 8 * _FIRST_SLOT + number % SLOTS * _SLOT.size
+        )
+        if (
+            found == number
+            and program == fingerprint
+            and place >> 32 == thread
+            and proof == number ^ fingerprint ^ place ^ _WHOLE
+        ):
+            self._words[_NEXT + member] = number + 1
+            return True
+        return False
 
     def read(self, number: int, member: int) -> tuple[int, int] | str | None:
         """The fingerprint and the place of a call; SKIPPED if the first process has gone on without

@@ -26,15 +26,9 @@ def _label(thread: threading.Thread) -> str:
     return f"{name} {alike.index(thread) if thread in alike else 0}"
 
 
-_own = _Label()
-
-
-def label() -> int:
-    """A number of 32 bits that the same thread of all processes has.
-
-    It tells threads apart but for the workers of a pool.
-    """
-    return _own.number
+own = _Label()
+"""Its `number` has 32 bits. The same thread of all processes has the same one, and others have
+others, but for the workers of a pool."""
 
 
 def name_of(ident: int) -> str:

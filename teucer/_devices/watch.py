@@ -130,7 +130,7 @@ class Watch:
             last = self._last.get(group)
             number = 0 if last is None else last.number + 1
             call = Call(program, number)
-            if last is not None and last.being_made() and last.thread != call.thread:
+            if last is not None and last.results is None and last.thread != call.thread:
                 raise self._failure(RuntimeError(two_threads(last, call)))
             self._last[group] = call
             self._recent.append(call)
@@ -146,7 +146,7 @@ class Watch:
             if oldest is not None:
                 oldest.wait()
         except BaseException:
-            call.returned(())
+            call.results = ()
             raise
         return call
 
@@ -160,13 +160,15 @@ class Watch:
     def _agree(self, call: Call) -> None:
         """Raise ProcessFailure if the first process of the group makes another call."""
         program = call.program
-        group, own = program.group, program.fingerprint
+        group, own, links = program.group, program.fingerprint, self.links
         try:
             if self._number == group[0]:
                 site = program.name, call.place
-                self.links.say(group, own, call.number, call.label, site, call.describe)
+                links.say(group, own, call.number, call.label, site, call.describe)
                 return
-            said = self.links.hear(group, call.number, functools.partial(self._turn, call))
+            if links.lies_there(group, own, call.number, call.label):
+                return
+            said = links.hear(group, call.number, functools.partial(self._turn, call))
         except Unreachable:  # perhaps it has failed
             if not self._concluded.wait(3 * self._period):
                 raise
@@ -175,7 +177,7 @@ class Watch:
             raise self.verdict from None
         if said is None or (said.fingerprint == own and said.thread == call.label):
             return
-        name, line = self.links.describe(group, said).split("\n", 1)
+        name, line = links.describe(group, said).split("\n", 1)
         if said.fingerprint == own:
             text = other_thread(call, self._number, group[0], name, line)
         else:

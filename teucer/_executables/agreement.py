@@ -36,17 +36,17 @@ class Agreement:
     by.
 
     limited: whether only so many of its calls may be in flight. calls_python: whether functions of
-    Python give it values.
+    Python give it values. shown: whether the others can read its text if they need it.
     """
 
     __slots__ = (
         "_calls_python",
         "_packed",
-        "_shown",
         "fingerprint",
         "group",
         "limited",
         "name",
+        "shown",
     )
 
     def __init__(
@@ -62,7 +62,7 @@ class Agreement:
 
         self._calls_python = calls_python
 
-        self.group, self.name, self.limited, self._shown = group, name, limited, False
+        self.group, self.name, self.limited, self.shown = group, name, limited, False
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
         self.fingerprint = int.from_bytes(digest, "little")
         self._packed = zlib.compress(text.encode(), 1)
@@ -86,7 +86,7 @@ class Agreement:
             if self._calls_python:
                 self._hear_of_failures(begun, "")
         finally:
-            begun.returned(results)
+            begun.results = results
         return results
 
     def _hear_of_failures(self, call: Call, own: str) -> None:
@@ -119,7 +119,7 @@ class Agreement:
                 f"{self.name}: this program runs over processes {self.group}, and this process "
                 "has parted from them (jax.distributed.shutdown)."
             )
-        if not self._shown and state.process_id == self.group[0] and config.check_programs.value:
+        if not self.shown and config.check_programs.value:
             self._show()
         return watching.begin(self)
 
@@ -131,9 +131,9 @@ class Agreement:
         return shared_calls.watched(fast, args, self)
 
     def _show(self) -> None:
-        """Let the others read the program's text, in case that theirs differs."""
-        self._shown = True
-        if len(self._packed) < _LONGEST:
+        """Let the others read the text of the first, in case that theirs differs."""
+        self.shown = True
+        if processes.state.process_id == self.group[0] and len(self._packed) < _LONGEST:
             processes.state.client.key_value_set_bytes(
                 _place_of(self.fingerprint), self._packed, allow_overwrite=True
             )

@@ -43,7 +43,12 @@ class _Before:
         self._agreement, self._layout = agreement, layout
 
     def _to_xla_layout(self, dtype: object) -> object:
-        _begun.calls.append(self._agreement.begin())
+        agreement, watch = self._agreement, processes.state.watch
+        _begun.calls.append(
+            watch.begin(agreement)  # as below, sooner
+            if agreement.shown and watch is not None
+            else agreement.begin()
+        )
         return self._layout
 
 
@@ -61,7 +66,7 @@ class _After:
 
 def _made(outcome: _Outcome, results: Sequence[Any]) -> Any:
     tree, telling = outcome
-    _begun.calls.pop().returned(() if telling is None else (results[telling],))
+    _begun.calls.pop().results = () if telling is None else (results[telling],)
     return tree.unflatten(results)
 
 
@@ -111,7 +116,7 @@ def around(
             return run(*args, **kwargs), None
         except BaseException as err:
             for ended in begun[depth:]:
-                ended.returned(())
+                ended.results = ()
             del begun[depth:]
             if isinstance(err, (XlaRuntimeError, ValueError)):  # as C++ raises what fails at once
                 reason = processes.explained(err)

@@ -33,6 +33,7 @@ NamedShardingBase = _jax.NamedSharding
 _CHECKING = ("jax", "jax._src", "jax._src.named_sharding")
 HostBufferSemantics = _jax.HostBufferSemantics
 block_until_ready = _jax.batched_block_until_ready
+is_deleted = _jax.ArrayImpl.is_deleted
 is_ready = _jax.ArrayImpl.is_ready  # the process dies if it is asked of a deleted array
 # jaxlib checks by default that shapes and shardings agree, through modules of jax; handlers of
 # later versions do not check.
