@@ -2,6 +2,7 @@
 
 import enum
 import importlib
+import inspect
 import pickle
 import re
 import subprocess
@@ -96,6 +97,56 @@ def test_refused_by_name():
         if not re.search(said, str(raised.value)) or raised.value.name != name:
             wrong.append(str(raised.value))
     assert wrong == []
+
+
+# Parameters of constructors and others that are not as in JAX, each with the reason.
+OTHER_PARAMETERS = {
+    **dict.fromkeys(
+        ["jax.Ref", "jax.ref.Ref", "jax.ref.AbstractRef", "jax.experimental.hijax.AbstractRef"],
+        "new_ref makes references and their types; a type may be given by position",
+    ),
+    **dict.fromkeys(
+        ["jax.stages.Compiled", "jax.stages.Lowered", "jax.stages.Traced", "jax.Shard"],
+        "made by jit and by arrays, not by users",
+    ),
+    **dict.fromkeys(
+        [
+            "jax.experimental.jet.JetTrace",
+            "jax.interpreters.ad.JVPTrace",
+            "jax.interpreters.partial_eval.DynamicJaxprTracer",
+            "jax.interpreters.partial_eval.JaxprTracer",
+            "jax.interpreters.mlir.ModuleContext",
+        ],
+        "made by transformations and by lowering, not by users",
+    ),
+    "jax.interpreters.partial_eval.PartialVal": "a tuple, whose argument has no name",
+    "jax.interpreters.partial_eval.dce_jaxpr": "live_inputs: nothing says what it does",
+    "jax.experimental.pallas.ops.tpu.splash_attention.splash_attention_kernel."
+    "SplashAttentionKernel": "made by make_splash_mha; it has no tables of masks",
+    "jax.experimental.pallas.mosaic_gpu.BlockSpec": "Mosaic GPU is not built",
+    "jax.experimental.pallas.mosaic_gpu.CompilerParams": "Mosaic GPU is not built",
+}
+
+
+def test_every_parameter_is_taken():
+    """Each function takes the parameters that JAX's takes, by name."""
+    lacking = {}
+    for module, names in INVENTORY.items():
+        place = importlib.import_module("teucer" + module.removeprefix("jax"))
+        for name, wanted in names.items():
+            value = getattr(place, name, None)
+            if not wanted or not callable(value) or name.endswith("_p"):
+                continue
+            try:
+                taken = inspect.signature(value).parameters
+            except (TypeError, ValueError):  # C++ does not say
+                continue
+            if any(p.kind.name.startswith("VAR") for p in taken.values()):
+                continue
+            lost = [p for p in wanted if not p.startswith("_") and p not in taken]
+            if lost:
+                lacking[f"{module}.{name}"] = lost
+    assert lacking.keys() == OTHER_PARAMETERS.keys()
 
 
 def test_names_that_nobody_has():

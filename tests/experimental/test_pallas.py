@@ -474,3 +474,52 @@ def test_symbolic_shapes(blocks):
     for size in (8, 19):
         x = numbers(size, 4)
         close(exported.call(x), x * 2)
+
+
+def test_bits_of_another_width_along_an_axis():
+    """As JAX 0.12.0.1: the axis `dim` changes its size."""
+    x = np.arange(32, dtype="int32").reshape(8, 4)
+    for dim in (-2, -1, 0, 1):
+        turned = np.moveaxis(x, dim, -1)
+        want = np.moveaxis(np.ascontiguousarray(turned).view("int16"), -1, dim)
+        np.testing.assert_array_equal(pltpu.bitcast(jnp.asarray(x), jnp.int16, dim=dim), want)
+        back = pltpu.bitcast(jnp.asarray(want), jnp.int32, dim=dim)
+        np.testing.assert_array_equal(back, x)
+
+
+def test_a_copy_with_a_semaphore_for_its_source():
+    def kernel(x_ref, o_ref, sem, src_sem):
+        copy = pltpu.make_async_copy(x_ref, o_ref, sem, src_sem=src_sem)
+        copy.start()
+        copy.wait_send()
+        copy.wait_recv()
+        pltpu.async_copy(x_ref, o_ref, src_sem=src_sem, add=True).wait()
+        o_ref[0] += pltpu.semaphore_read(sem) + pltpu.semaphore_read(src_sem)
+
+    scratch = [pltpu.SemaphoreType.DMA, pltpu.SemaphoreType.DMA]
+    call = pl.pallas_call(
+        kernel, jax.ShapeDtypeStruct((3,), jnp.int32), scratch_shapes=scratch, interpret=True
+    )
+    assert call(jnp.arange(3)).tolist() == [0, 2, 4]
+
+
+@pytest.mark.parametrize("reversal", [None, (False,), (True,)])
+def test_convolutions_in_kernels(reversal):
+    x, k = numbers(2, 9, 4), numbers(3, 4, 5, seed=1)
+
+    def kernel(x_ref, k_ref, acc_ref, o_ref):
+        o_ref[...] = pltpu.conv(
+            x_ref[...],
+            k_ref[...],
+            acc_ref[...],
+            dimension_numbers=("NWC", "WIO", "NWC"),
+            window_strides=(2,),
+            window_reversal=reversal,
+        )
+
+    acc = numbers(2, 4, 5, seed=2)
+    out = jax.ShapeDtypeStruct((2, 4, 5), jnp.float32)
+    found = pl.pallas_call(kernel, out, interpret=True)(x, k, acc)
+    turned = k[::-1] if reversal == (True,) else k
+    windows = np.stack([x[:, i : i + 3] for i in range(0, 7, 2)], 1)
+    close(found, acc + np.einsum("nwjc,jco->nwo", windows, turned))

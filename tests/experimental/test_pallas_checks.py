@@ -196,3 +196,51 @@ def test_mistakes_of_beginners_are_told_as_such():
         call(lambda x_ref, o_ref: copy(x_ref.at[: pl.program_id(0)], o_ref))
     with pytest.raises(ValueError, match="a size of the grid is negative: -1"):
         pl.pallas_call(copy, OUT, grid=-1)(X)
+
+
+def test_races_may_only_be_warned_of():
+    """As JAX's parameters of interpreted TPU kernels; each step is recorded."""
+    one, shape, seen = pl.BlockSpec(), jax.ShapeDtypeStruct((3,), jnp.float32), []
+    params = pltpu.InterpretParams(
+        detect_races=True,
+        on_race="warn",
+        num_cores_or_threads=2,
+        grid_point_recorder=lambda place, core: seen.append((*place, core)),
+    )
+    call = pl.pallas_call(add_up, shape, grid=2, in_specs=[ROWS], out_specs=one, interpret=params)
+    with pytest.warns(UserWarning, match="a race: elements were written by step 0"):
+        np.testing.assert_array_equal(call(X), X.sum(0))
+    assert seen == [(0, 0), (1, 0)]
+
+
+def test_memory_that_nobody_has_written():
+    def kernel(params):
+        return pl.pallas_call(
+            unwritten, OUT, grid=2, in_specs=[ROWS], out_specs=ROWS, interpret=params
+        )(X)
+
+    np.testing.assert_array_equal(kernel(pltpu.InterpretParams(uninitialized_memory="zero")), X)
+    assert np.isnan(kernel(pltpu.InterpretParams(detect_uninitialized_reads=False))).all()
+    with pytest.raises(RuntimeError, match="nobody has written"):
+        kernel(pltpu.InterpretParams())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"on_race": "stop"}, "on_race is 'raise' or 'warn', not 'stop'"),
+        ({"uninitialized_memory": "one"}, "is 'nan' or 'zero', not 'one'"),
+        ({"num_cores_or_threads": 0}, "at least 1, but got 0"),
+    ],
+)
+def test_parameters_that_are_not_known(wrong, text):
+    with pytest.raises(ValueError, match=text):
+        pltpu.InterpretParams(**wrong)
+    with pytest.raises(NotImplementedError, match="skip_floating_point_ops would give others"):
+        pltpu.InterpretParams(skip_floating_point_ops=True)
+
+
+def test_indices_outside_are_passed_over_where_it_is_said():
+    params = pltpu.InterpretParams(out_of_bounds_reads="uninitialized")
+    call = pl.pallas_call(outside, OUT, grid=2, in_specs=[ROWS], out_specs=ROWS, interpret=params)
+    assert call(X).shape == (4, 3)

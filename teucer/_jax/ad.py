@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from teucer._core.array_ops import add_cotangents as add_tangents
-from teucer._core.array_ops import instantiate as instantiate_zeros
+from teucer._core.array_ops import instantiate
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
@@ -58,6 +58,11 @@ primitive_jvps = Rules("jvp", _install_jvp, _derive_jvp)
 # rule(cotangent, *operands, **params) -> cotangents of the operands that come as UndefinedPrimal,
 # None for the others.
 primitive_transposes = Rules("transpose", _install_transpose, _derive_transpose)
+
+
+def instantiate_zeros(tangent: Value) -> Any:
+    """The tangent, as an array of zeros if it is a symbolic zero."""
+    return instantiate(tangent)
 
 
 def is_undefined_primal(x: Value) -> bool:

@@ -196,9 +196,9 @@ class _CustomJVP:
             )
 
 
-def set_current_trace(trace: Trace) -> using:
+def set_current_trace(trace: Trace, check_leaks: bool = False) -> using:
     """A context manager: `trace` is in force. A library's trace that does not say its parent stands
-    on the current one."""
+    on the current one. check_leaks: accepted for programs written for JAX."""
     if issubclass(type(trace), LibraryTrace) and trace.parent is None:
         trace.parent = current_trace()
     return using(trace)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
@@ -39,11 +40,28 @@ class InterpretParams:
     detect_uninitialized_reads: so are reads of elements of results and scratch memory that no step
     has written.
     detect_out_of_bounds: so are indices outside of a block.
+    on_race: 'raise', or 'warn' to warn of a race and go on.
+    uninitialized_memory: what memory holds that no step has written: 'nan', or 'zero'.
+    grid_point_recorder: called before each step with its place in the grid and the number of its
+    core, 0.
     """
 
     detect_races: bool = False
     detect_uninitialized_reads: bool = True
     detect_out_of_bounds: bool = True
+    on_race: str = "raise"
+    uninitialized_memory: str = "nan"
+    grid_point_recorder: Callable[..., object] | None = None
+
+    def __post_init__(self) -> None:
+        for name, said, words in (
+            ("on_race", self.on_race, ("raise", "warn")),
+            ("uninitialized_memory", self.uninitialized_memory, ("nan", "zero")),
+        ):
+            if said not in words:
+                raise ValueError(
+                    f"InterpretParams: {name} is {words[0]!r} or {words[1]!r}, not {said!r}."
+                )
 
 
 class KernelError(RuntimeError):
@@ -89,8 +107,17 @@ class Checker:
         self.params, self.name, self.step, self.place = params, name, 0, ()
 
     def fail(self, what: str, memory: Memory, eqn: Eqn, remedy: str) -> NoReturn:
+        raise self.fault(what, memory, eqn, remedy)
+
+    def race(self, what: str, memory: Memory, eqn: Eqn, remedy: str) -> None:
+        fault = self.fault(f"a race: {what}", memory, eqn, remedy)
+        if self.params.on_race == "raise":
+            raise fault
+        warnings.warn(str(fault), stacklevel=2)
+
+    def fault(self, what: str, memory: Memory, eqn: Eqn, remedy: str) -> KernelError:
         at = source.describe(eqn.place)
-        raise KernelError(
+        return KernelError(
             f"{self.name}: {what}.\n    reference: {memory.name}\n"
             f"    step: {self.step}, at {self.place} of the grid\n    at {at}\n  {remedy}"
         )
@@ -138,9 +165,9 @@ class Checker:
         if self.params.detect_races and memory.shared:
             others = memory.written[inner]
             if ((others >= 0) & (others != self.step)).any():
-                self.fail(
+                self.race(
                     (
-                        "a race: elements were written by step "
+                        "elements were written by step "
                         f"{others[(others >= 0) & (others != self.step)][0]}"
                     ),
                     memory,
@@ -155,8 +182,8 @@ class Checker:
                 and not atomic
                 and ((memory.read[inner] >= 0) & (memory.read[inner] != self.step)).any()
             ):
-                self.fail(
-                    "a race: elements are written that another step has read",
+                self.race(
+                    "elements are written that another step has read",
                     memory,
                     eqn,
                     "Steps may run at the same time: read from an argument that is not written.",
@@ -345,5 +372,7 @@ def run_checked(
     check = Checker(params, name)
     for step, place in enumerate(itertools.product(*map(range, grid))):
         check.step, check.place = step, place
+        if params.grid_point_recorder is not None:
+            params.grid_point_recorder(tuple(map(np.int32, place)), np.int32(0))
         seen = [(m, b) for m, b in zip(memories, blocks(place), strict=True)]
         run_kernel(check, body, [*before, *map(np.int32, place), *sizes, *seen])

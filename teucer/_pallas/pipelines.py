@@ -33,6 +33,7 @@ def emit_pipeline(
     dimension_semantics: object = None,
     trace_scopes: bool = True,
     no_pipelining: bool = False,
+    output_wait_read_only: bool = False,
     _explicit_indices: bool = False,
 ) -> Callable[..., None]:
     """A function of references that runs `body` on their blocks, for each place of a grid.

@@ -75,12 +75,15 @@ def run_with_checks(
     alias = {o: i for i, o in kernel.aliases}
     ins = [Memory(f"input {i}", x, True, True) for i, x in enumerate(given.inputs)]
     outs = [
-        ins[alias[o]] if o in alias else Memory(f"output {o}", unwritten(b.array), False, True)
+        ins[alias[o]]
+        if o in alias
+        else Memory(f"output {o}", _unwritten(b.array, params), False, True)
         for o, b in enumerate(kernel.outs)
     ]
     whole = [Memory(f"scalars {i}", x, True, False) for i, x in enumerate(given.scalars)]
     scratch = [
-        Memory(f"scratch {i}", unwritten(a), False, False) for i, a in enumerate(kernel.scratch)
+        Memory(f"scratch {i}", _unwritten(a, params), False, False)
+        for i, a in enumerate(kernel.scratch)
     ]
 
     def seen(memory: Memory, block: Block, place: Sequence[int], consts: Sequence[Value]) -> Any:
@@ -184,6 +187,13 @@ def unwritten(aval: ShapedArray) -> Any:
     if dtypes.issubdtype(aval.dtype, np.inexact):
         return jnp.full(aval.shape, np.nan, aval.dtype)
     return jnp.zeros(aval.shape, aval.dtype)
+
+
+def _unwritten(aval: ShapedArray, params: InterpretParams) -> Any:
+    """The same, as it is said for a kernel."""
+    if params.uninitialized_memory == "zero":
+        return jnp.zeros(aval.shape, aval.dtype)
+    return unwritten(aval)
 
 
 def _is_padded(block: Block) -> bool:

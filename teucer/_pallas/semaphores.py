@@ -122,24 +122,39 @@ def only_on_devices(what: str, remedy: str) -> NoReturn:
 
 
 class AsyncCopy:
-    """A copy between references: `start()` begins it, `wait()` ends it. Here it is done at once."""
+    """A copy between references: `start()` begins it, `wait()` ends it. Here it is done at once.
 
-    def __init__(self, src_ref: object, dst_ref: object, sem: object) -> None:
-        self.src_ref, self.dst_ref, self.sem = src_ref, dst_ref, sem
+    sem, src_sem: semaphores that tell that the values are there, and that the source is free again.
+    """
+
+    def __init__(
+        self, src_ref: object, dst_ref: object, sem: object, src_sem: object = None
+    ) -> None:
+        self.src_ref, self.dst_ref, self.sem, self.src_sem = src_ref, dst_ref, sem, src_sem
 
     def start(self, priority: int = 0, *, add: bool = False) -> None:
         """Begin to copy. add: to what is there."""
         _copied(self.src_ref, self.dst_ref, add=add)
-        if self.sem is not None:
-            semaphore_signal(self.sem)
+        for sem in (self.sem, self.src_sem):
+            if sem is not None:
+                semaphore_signal(sem)
 
     def wait(self) -> None:
         """Wait for the end of the copy."""
+        for sem in (self.sem, self.src_sem):
+            if sem is not None:
+                semaphore_wait(sem)
+
+    def wait_recv(self) -> None:
+        """Wait until the values are there."""
         if self.sem is not None:
             semaphore_wait(self.sem)
 
-    wait_recv = wait
-    wait_send = wait
+    def wait_send(self) -> None:
+        """Wait until the source is free again."""
+        sem = self.sem if self.src_sem is None else self.src_sem
+        if sem is not None:
+            semaphore_wait(sem)
 
 
 def _copied(src: object, dst: object, *, add: bool) -> None:
@@ -159,17 +174,25 @@ def _copied(src: object, dst: object, *, add: bool) -> None:
         target[...] = source[...]
 
 
-def make_async_copy(src_ref: object, dst_ref: object, sem: object) -> AsyncCopy:
-    """A copy to be started, whose end a semaphore tells."""
-    return AsyncCopy(src_ref, dst_ref, sem)
+def make_async_copy(
+    src_ref: object, dst_ref: object, sem: object = None, *, src_sem: object = None
+) -> AsyncCopy:
+    """A copy to be started, whose end semaphores tell."""
+    return AsyncCopy(src_ref, dst_ref, sem, src_sem)
 
 
 @tracebacks.api_boundary
 def async_copy(
-    src_ref: object, dst_ref: object, sem: object, *, priority: int = 0, add: bool = False
+    src_ref: object,
+    dst_ref: object,
+    sem: object = None,
+    *,
+    src_sem: object = None,
+    priority: int = 0,
+    add: bool = False,
 ) -> AsyncCopy:
     """Start a copy; wait for it by `.wait()`."""
-    copy = make_async_copy(src_ref, dst_ref, sem)
+    copy = make_async_copy(src_ref, dst_ref, sem, src_sem=src_sem)
     copy.start(priority, add=add)
     return copy
 

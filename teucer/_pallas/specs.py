@@ -114,6 +114,7 @@ class Buffered:
     buffer_count: int
     use_lookahead: bool = False
     revisit: Any = None
+    prefetched_count: int = 0
 
 
 class CompilerParams:

@@ -24,7 +24,6 @@ Values that are made of arrays, primitives on them, and values that change (docs
 """
 
 from teucer._base.lazy import listing
-from teucer._core.array_ops import instantiate as instantiate_zeros
 from teucer._core.high import AvalQDD, MappingSpec, cur_qdd
 from teucer._core.reference_types import RefType as AbstractRef
 from teucer._core.types import Aval as AbstractValue
@@ -48,7 +47,7 @@ from teucer._hijax.rules import (
     vjp_from_lin,
     vmap_rule,
 )
-from teucer._jax.ad import is_undefined_primal
+from teucer._jax.ad import instantiate_zeros, is_undefined_primal
 from teucer.numpy._references import View as TransformedRef
 
 __all__ = [

@@ -24,11 +24,11 @@ __dir__ = listing(__name__, __all__)
 
 
 @tracebacks.api_boundary
-def run_state(fun: Callable[..., object]) -> Callable[[Any], Any]:
+def run_state(f: Callable[..., object]) -> Callable[[Any], Any]:
     """A pure function out of one that changes references: (tree of arrays) -> tree of the arrays as
-    `fun` leaves them.
+    `f` leaves them.
 
-    fun: takes one tree of references, and returns nothing.
+    f: takes one tree of references, and returns nothing.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> def bump(ref):
@@ -39,7 +39,7 @@ def run_state(fun: Callable[..., object]) -> Callable[[Any], Any]:
 
     def on_arrays(state: object) -> Any:
         refs = pytrees.tree_map(new_ref, state)
-        fun(refs)
+        f(refs)
         return pytrees.tree_map(freeze, refs)
 
     return on_arrays

@@ -8,15 +8,14 @@ from teucer._base.lazy import lazy_module
 __getattr__, __dir__, __all__ = lazy_module(
     __name__,
     {
-        "teucer._core.array_ops": (
-            "add_tangents=add_cotangents instantiate_zeros=instantiate zeros_like_aval=zeros"
-        ),
+        "teucer._core.array_ops": ("add_tangents=add_cotangents zeros_like_aval=zeros"),
         "teucer._core.primitive": "UndefinedPrimal=Undefined",
         "teucer._core.types": "Zero",
         "teucer._derived.accumulators": "GradAccum NullAccum RefAccum ValAccum",
         "teucer._jax.ad": (
             "add_jaxvals defbilinear defjvp defjvp2 deflinear deflinear2 "
-            "get_primitive_transpose is_undefined_primal primitive_jvps primitive_transposes"
+            "get_primitive_transpose instantiate_zeros is_undefined_primal primitive_jvps "
+            "primitive_transposes"
         ),
         "teucer._jax.jaxprs": "backward_pass jvp_jaxpr",
         "teucer._transform.jvp": "JVPTrace JVPTracer",

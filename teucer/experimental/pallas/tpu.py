@@ -18,7 +18,7 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._experimental.unbuilt import unbuilt_names
 from teucer._pallas import call, kernel
-from teucer._pallas.checked import InterpretParams
+from teucer._pallas.checked import InterpretParams as _AnyInterpretParams
 from teucer._pallas.einshape import einshape
 from teucer._pallas.helpers import reciprocal
 from teucer._pallas.pipelines import emit_pipeline
@@ -108,6 +108,55 @@ CORE_PARALLEL, SUBCORE_PARALLEL = (
 )
 
 
+class InterpretParams(_AnyInterpretParams):
+    """How a kernel for TPUs is interpreted: as `pl.InterpretParams` says.
+
+    out_of_bounds_reads: 'raise', or 'uninitialized': what such reads give is not said.
+    uninitialized_memory: where it is given as 'zero', reads of what nobody has written are no
+    faults. The others say how JAX's interpreter of several cores and copies goes on. Here a kernel
+    runs on one core, in order, and copies are done as they start.
+    """
+
+    def __init__(
+        self,
+        *,
+        detect_races: bool = False,
+        on_race: str = "raise",
+        out_of_bounds_reads: str = "raise",
+        skip_floating_point_ops: bool = False,
+        uninitialized_memory: str = "nan",
+        num_cores_or_threads: int = 1,
+        vector_clock_size: int | None = None,
+        logging_mode: object = None,
+        dma_execution_mode: str = "on_wait",
+        random_seed: int | None = None,
+        grid_point_recorder: Callable[..., object] | None = None,
+        allow_hbm_allocation_in_run_scoped: bool = False,
+        buffer_bounds: str = "logical",
+        detect_uninitialized_reads: bool | None = None,
+        detect_out_of_bounds: bool | None = None,
+    ) -> None:
+        if skip_floating_point_ops:
+            raise NotImplementedError(
+                "InterpretParams: results are computed whole; skip_floating_point_ops would give "
+                "others."
+            )
+        if num_cores_or_threads < 1:
+            raise ValueError(
+                f"Number of cores or threads must be at least 1, but got {num_cores_or_threads}."
+            )
+        inside = out_of_bounds_reads == "raise"
+        reads = uninitialized_memory == "nan"
+        super().__init__(
+            detect_races,
+            reads if detect_uninitialized_reads is None else detect_uninitialized_reads,
+            inside if detect_out_of_bounds is None else detect_out_of_bounds,
+            on_race,
+            uninitialized_memory,
+            grid_point_recorder,
+        )
+
+
 @dataclasses.dataclass(frozen=True)
 class CompilerParams(_AnyParams):
     """Options of the compiler of TPU kernels, which has them once kernels are compiled for TPUs;
@@ -133,6 +182,7 @@ class CompilerParams(_AnyParams):
     use_tc_tiling_on_sc: bool | None = None
     needs_layout_passes: bool = True
     fuse_transposed_lhs_in_matmul: bool = False
+    opt_level: int | None = None
 
     __hash__ = object.__hash__  # flags are a dict
 
@@ -236,12 +286,13 @@ def roll(
     return jnp.take_along_axis(x, places % n, axis)
 
 
-def bitcast(x: ArrayLike, ty: object) -> Any:
-    """The bits of x taken for another dtype; of another width, the axis before the last changes its
-    size."""
+def bitcast(x: Array, ty: object, dim: int = -2) -> Any:
+    """The bits of x taken for another dtype; of another width, the axis `dim` changes its size."""
     import teucer as jax  # the package is loaded by now
 
-    return jax.new_ref(x).bitcast(ty)[...]
+    if x.ndim < 2:
+        return jax.new_ref(x).bitcast(ty)[...]
+    return jnp.moveaxis(jax.new_ref(jnp.moveaxis(x, dim, -2)).bitcast(ty)[...], -2, dim)
 
 
 def touch(ref: object) -> None:
@@ -292,7 +343,7 @@ def async_remote_copy(
     only_on_devices("a copy to another device", "Exchange arrays by jax.shard_map and collectives.")
 
 
-def get_barrier_semaphore() -> Any:
+def get_barrier_semaphore(tag: object = None) -> Any:
     """The semaphore that devices share; only on TPUs."""
     only_on_devices(
         "the semaphore that devices share",
