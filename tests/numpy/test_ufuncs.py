@@ -384,6 +384,8 @@ def test_gradients_at_special_points():
     assert float(jax.grad(jax.grad(jnp.sinc))(0.0)) == pytest.approx(-(np.pi**2) / 3, rel=1e-5)
     x = np.linspace(0.4, 30.2, 97, dtype=np.float32)
     np.testing.assert_allclose(jnp.sinc(x), np.sinc(x.astype(np.float64)), rtol=5e-7)
+    whole = np.array([1, -1, 2, -2, 7, -8, np.inf, -np.inf], np.float32)
+    assert not np.signbit(jnp.sinc(whole)).any() and (jnp.sinc(whole) == 0).all()
     # The sine is bounded along a line parallel to the real axis.
     z = np.array([np.inf, -np.inf, np.inf + 1.5j, -np.inf - 2j], np.complex64)
     assert (jnp.sinc(z) == 0).all() and (jax.jit(jnp.sinc)(z) == 0).all()

@@ -31,9 +31,11 @@ _SINC_TERMS = 12
 
 @custom_jvp
 def _sine_of_turns(x: Array) -> Any:
-    """sin(pi x)."""
+    """sin(pi x); 0 of integers has the sign of x (IEEE 754-2019, 9.2.1)."""
     sine = sine_of_turns(x)
-    return lax.where_else(is_turned(x), lax.neg(sine), sine)
+    turned = lax.where_else(is_turned(x), lax.neg(sine), sine)
+    zero = lax.where_else(lax.lt(x, scalar_like(x, 0)), scalar_like(x, -0.0), scalar_like(x, 0))
+    return lax.where_else(lax.eq(sine, scalar_like(x, 0)), zero, turned)
 
 
 @_sine_of_turns.defjvp

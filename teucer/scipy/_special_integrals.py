@@ -327,7 +327,7 @@ def _spence(x: Array) -> Any:
         ),
     )
     y = jnp.where(x == 0, math.pi**2 / 6, jnp.where(x == jnp.inf, -jnp.inf, y))
-    return jnp.where(x < 0, jnp.nan, y)
+    return jnp.where(x < 0, jnp.nan, jnp.where(x == 1, 0.0, y))
 
 
 @_spence.defjvp
