@@ -8,7 +8,7 @@ from typing import Any
 
 from teucer._base import tracebacks
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
-from teucer._core.references.types import RefType
+from teucer._core.reference_types import RefType
 from teucer._dialects.references.discharge import discharged
 from teucer._pallas.fuser.blocks import pull_block_spec, push_block_spec
 from teucer._pallas.fuser.fusing import Values, says_where, traced, without_calls
