@@ -345,47 +345,47 @@ def library_loop(x):
     return jax.scipy.special.digamma(x) + jnp.polyval(jnp.ones(20), x)
 
 
-@fault("T701", X)
+@fault("T703", X)
 def rounded_loss(x):
     return jnp.sum(jnp.round(x))
 
 
-@fault("T701", X)
-def accuracy_as_a_loss(x):
+@fault("T703", X)
+def argmax_as_a_loss(x):
     return jnp.mean(jnp.argmax(x, -1) == 1)
 
 
-@fault("T701", X)
+@fault("T703", X)
 def stopped_loss(x):
     return jnp.sum(lax.stop_gradient(x) ** 2)
 
 
-@fault("T701", X)
+@fault("T703", X)
 def integer_loss(x):
     return jnp.mean(x.astype(jnp.int32).astype(jnp.float32))
 
 
-@fault("T701", X)
+@fault("T703", X)
 def thresholded_loss(x):
     return jnp.sum(jnp.where(x > 0.5, 1.0, 0.0))
 
 
-@fine("T701", X)
+@fine("T703", X)
 def straight_through(x):
     return jnp.sum(x + lax.stop_gradient(jnp.round(x) - x))
 
 
-@fine("T701", X)
+@fine("T703", X)
 def partly_stopped(x):
     return jnp.sum(lax.stop_gradient(x) * x)
 
 
-@fine("T701", X)
+@fine("T703", X)
 def rectified(x):
     return jnp.sum(jnp.where(x > 0, x, 0.0))
 
 
-@fine("T701", X)
+@fine("T703", X)
 def labels(x):
     return jnp.argmax(x, -1)
 
@@ -428,3 +428,172 @@ def tanh_of_an_argument(x):
 @fine("T702", X)
 def sigmoid_of_an_exp(x):
     return jax.nn.sigmoid(jnp.exp(x))
+
+
+@fault("T701", X)
+def gradient_of_round(x):
+    return jax.grad(lambda x: jnp.sum(jnp.round(x)))(x)
+
+
+@fault("T701", X)
+def step_by_accuracy(w):
+    return w - 0.1 * jax.grad(lambda w: jnp.mean(jnp.argmax(w, -1) == 1))(w)
+
+
+@fault("T701", X)
+def gradient_of_what_is_stopped(x):
+    return jax.value_and_grad(lambda x: jnp.sum(lax.stop_gradient(x) ** 2))(x)
+
+
+@fault("T701", f32())
+def derivative_of_floor(x):
+    return jax.grad(jnp.floor)(x)
+
+
+@fine("T701", X)
+def gradient_of_squares(x):
+    return jax.grad(lambda x: jnp.sum(x**2))(x)
+
+
+@fine("T701", X)
+def gradient_of_one_of_two(x):
+    return jax.grad(lambda p: jnp.sum(p[0] ** 2))((x, x))
+
+
+@fine("T701", X)
+def zeros_that_are_meant(x):
+    return jnp.zeros_like(x), jnp.round(x)
+
+
+@fine("T701", X)
+def gradient_through_a_rounding(x):
+    return jax.grad(lambda x: jnp.sum(x + lax.stop_gradient(jnp.round(x) - x)))(x)
+
+
+@fault("T405", X)
+def log_where_positive(x):
+    return jax.grad(lambda x: jnp.where(x > 0, jnp.log(x), 0.0).sum())(x)
+
+
+@fault("T405", X)
+def root_where_positive(x):
+    return jax.grad(lambda x: jnp.sum(jnp.where(x < 1.0, x, jnp.sqrt(x))))(x)
+
+
+@fault("T405", X)
+def quotient_where_not_zero(x):
+    return jax.grad(lambda x: jnp.sum(jnp.where(x == 0, 1.0, jnp.sin(x) / x)))(x)
+
+
+@fault("T405", X)
+def power_where_positive(x):
+    return jax.grad(lambda x: jnp.sum(jnp.where(x > 0, 2.0 * x**0.5, 0.0)))(x)
+
+
+@fine("T405", X)
+def log_of_a_safe_number(x):
+    def f(x):
+        safe = jnp.where(x > 0, x, 1.0)
+        return jnp.where(x > 0, jnp.log(safe), 0.0).sum()
+
+    return jax.grad(f)(x)
+
+
+@fine("T405", X)
+def choice_without_singularity(x):
+    return jax.grad(lambda x: jnp.where(x > 0, x**2, -x).sum())(x)
+
+
+@fine("T405", X)
+def log_of_something_else(x):
+    return jax.grad(lambda x: jnp.where(x > 0, jnp.log(1.0 + x**2), 0.0).sum())(x)
+
+
+@fine("T405", X)
+def functions_of_the_library(x):
+    return jax.grad(lambda x: (jax.nn.elu(x) + jnp.sinc(x) + jax.nn.softplus(x)).sum())(x)
+
+
+@fault("T406", X)
+def log_where_positive_only(x):
+    return jnp.where(x > 0, jnp.log(x), 0.0)
+
+
+@fault("T406", X)
+def root_where_positive_only(x):
+    return jnp.where(x >= 0, jnp.sqrt(x), 0.0)
+
+
+@fault("T406", X)
+def quotient_where_positive_only(x):
+    return jnp.where(x > 0, 1.0 / x, 0.0)
+
+
+@fault("T406", X)
+def arc_where_inside_only(x):
+    return jnp.where(x < 1.0, jnp.arccos(x), 0.0)
+
+
+@fine("T406", X)
+def log_of_a_safe_number_only(x):
+    return jnp.where(x > 0, jnp.log(jnp.where(x > 0, x, 1.0)), 0.0)
+
+
+@fine("T406", X)
+def choice_between_polynomials(x):
+    return jnp.where(x > 0, x**2, x**3)
+
+
+@fine("T406", X)
+def choice_by_another(x):
+    return jnp.where(x > 0, jnp.sqrt(1.0 + x * x), 0.0)
+
+
+@fine("T406", X, X)
+def quotient_of_another(x, y):
+    return jnp.where(x > 0, x / y, 0.0)
+
+
+@fault("T505", V)
+def squares_one_by_one(x):
+    return lax.fori_loop(0, 1000, lambda i, y: y.at[i].set(jnp.sin(i * 0.1)), jnp.zeros(1000))
+
+
+@fault("T505", f32(100))
+def elements_one_by_one(x):
+    return lax.fori_loop(0, 100, lambda i, y: y.at[i].set(x[i] ** 2), jnp.zeros(100))
+
+
+@fault("T505", f32(100, 3))
+def rows_one_by_one(x):
+    return lax.fori_loop(0, 100, lambda i, y: y.at[i].set(jnp.tanh(x[i])), jnp.zeros((100, 3)))
+
+
+@fault("T505", f32(100), i32())
+def elements_up_to_an_argument(x, n):
+    return lax.fori_loop(0, n, lambda i, y: y.at[i].set(x[i] + 1.0), jnp.zeros(100))
+
+
+@fine("T505", f32(100))
+def recurrence(x):
+    return lax.fori_loop(1, 100, lambda i, y: y.at[i].set(y[i - 1] + x[i]), jnp.zeros(100))
+
+
+@fine("T505", f32(100))
+def additions_to_one_place(x):
+    return lax.fori_loop(0, 100, lambda i, y: y.at[0].add(x[i]), jnp.zeros(3))
+
+
+@fine("T505", f32(100))
+def few_elements(x):
+    return lax.fori_loop(0, 4, lambda i, y: y.at[i].set(x[i]), jnp.zeros(4))
+
+
+@fine("T505", f32(100))
+def states_that_are_kept(x):
+    def step(i, c):
+        total, y = c
+        total = total + x[i]
+        return total, y.at[i].set(total)
+
+    return lax.fori_loop(0, 100, step, (0.0, jnp.zeros(100)))

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from teucer._base import tracebacks
+from teucer._base.source import is_library
 from teucer._check.findings import Finding, Line, Report, report_of
 from teucer._check.graph import TooLarge, Value
 from teucer._check.lines import is_silenced, line_of, line_of_error, line_of_function, text_of
+from teucer._check.numbers import NUMBERS
 from teucer._check.program import Found, Program, Rule, Settings
-from teucer._check.rules import gradients, keys, precision, speed, types, values
+from teucer._check.rules import devices, gradients, keys, precision, speed, types, values
 from teucer._check.rules.tracing import of_error
 from teucer._core.calls import fun_name
 from teucer._derived.stages import jit
@@ -36,6 +38,13 @@ RULES: Sequence[Rule] = (
     speed.donations,
     speed.memory,
     types.states,
+    speed.elementwise_loops,
+    precision.wheres,
+    devices.sums_of_gradients,
+    devices.gradients_of_all,
+    devices.replicated,
+    devices.collectives,
+    gradients.zero_gradients,
     gradients.without_gradient,
     gradients.saturated,
 )
@@ -43,13 +52,18 @@ RULES: Sequence[Rule] = (
 
 @tracebacks.api_boundary
 def check(
-    fun: Callable[..., object], *args: object, memory: float | None = None, **kwargs: object
+    fun: Callable[..., object],
+    *args: object,
+    memory: float | None = None,
+    compiled: bool = False,
+    **kwargs: object,
 ) -> Report:
     """Faults of a function that show before it runs, each with its line and a remedy.
 
     args, kwargs: what it would be called with: arrays, or their types (ShapeDtypeStruct), also with
-    symbolic sizes. It is traced, and neither compiled nor run. memory: bytes of the device that it
-    is to fit in. Silence a finding by a comment on its line: `# teucer: ignore[T401]`.
+    symbolic sizes. It is traced, and not run. memory: bytes of the device that it is to fit in.
+    compiled: whether to compile it too, which tells of collectives that it does not need.
+    Silence a finding by a comment on its line: `# teucer: ignore[T401]`.
     Returns a report: its `findings`, text by `str`, `json()` and `sarif()`.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -57,7 +71,7 @@ def check(
     >>> found.numbers, found.findings[0].remedy
     (('T401',), 'Use jnp.log1p(x).')
     """
-    return report_on(fun, args, kwargs, Settings(memory))
+    return report_on(fun, args, kwargs, Settings(memory, compiled))
 
 
 def report_on(
@@ -81,7 +95,7 @@ def report_on(
         if found is None:
             raise
         return _report([found], name)
-    return report_of_program(Program(fun, traced, settings), name)
+    return report_of_program(Program(fun, traced, args, kwargs, settings), name)
 
 
 def _traced(jitted: Any, args: Sequence[object], kwargs: dict[str, object]) -> Any:
@@ -110,7 +124,7 @@ def _report_on_sizes(
         given, named = pytrees.tree_map(lambda x, sizes=sizes: _at_sizes(x, sizes), (args, kwargs))
         text = ", ".join(f"{k} = {v}" for k, v in sizes.items())
         try:
-            works[text] = _traced(jitted, given, named)
+            works[text] = _traced(jitted, given, named), (given, named)
         except Exception as inner:
             failed[text] = inner
     name = fun_name(fun)
@@ -120,8 +134,8 @@ def _report_on_sizes(
         if found is None:
             raise inner
         return _report([found], name)
-    text, traced = next(iter(works.items()))
-    report = report_of_program(Program(fun, traced, settings), name)
+    text, (traced, given) = next(iter(works.items()))
+    report = report_of_program(Program(fun, traced, *given, settings), name)
     if not failed:
         note = f"{name} asks for sizes and was checked for {'; '.join(works)} instead of all sizes"
         return dataclasses.replace(report, notes=(*report.notes, note))
@@ -184,4 +198,6 @@ def finding_of(found: Found) -> Finding | None:
     )  # fmt: skip
     if is_silenced(found.number, line):
         return None
+    if line is not None and is_library(line.file) and NUMBERS[found.number].level != "error":
+        return None  # not the user's to mend
     return Finding(found.number, found.message, line, found.remedy, text_of(line))

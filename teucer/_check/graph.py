@@ -5,6 +5,7 @@ Rules ask a value what made it, what uses it, which numbers it may be, and in wh
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, final
 
@@ -119,6 +120,11 @@ class Value:
         return line_of(self.place)
 
     @property
+    def is_differentiated(self) -> bool:
+        """Whether a derivative is taken of the equation that made it."""
+        return self.eqn is not None and "jvp(" in str(self.eqn.source_info.name_stack)
+
+    @property
     def is_users(self) -> bool:
         """Whether the user's own code made it, in a forward pass."""
         return self.eqn is not None and not self.context.backward and not in_library(self.place)
@@ -197,9 +203,9 @@ def number_of(x: Value) -> float | None:
 
 def ancestors(x: Value, most: int = 48) -> Iterator[Value]:
     """A value, and what it is made of, the nearest first; no constants."""
-    seen, queue = {id(x)}, [x]
+    seen, queue = {id(x)}, collections.deque([x])
     while queue and most:
-        value = queue.pop(0)
+        value = queue.popleft()
         most -= 1
         if value.op != "constant":
             yield value

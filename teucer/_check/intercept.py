@@ -149,7 +149,7 @@ class Watch:
         if current_trace() is not EVAL:
             return self._before(fun, options, args, kwargs)
         now = time.monotonic()
-        if now > min(self._end, self._last + _IDLE):
+        if now > self._end or (self._functions and now > self._last + _IDLE):
             self._stop()
         jitted = jits.make_jit(fun, options)
         try:
@@ -162,7 +162,7 @@ class Watch:
         if traced.staged.dialects & {HIGH, REFERENCES}:
             return self._before(fun, options, args, kwargs)
         if self._is_new(fun, options, args, kwargs, traced):
-            program = Program(fun, traced, self._settings)
+            program = Program(fun, traced, args, kwargs, self._settings._replace(called=True))
             self._reports.append(report_of_program(program, fun_name(fun)))
             self._last = time.monotonic()
         self._delete_donated(traced, args, kwargs, options)

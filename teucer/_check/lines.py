@@ -62,7 +62,7 @@ def line_of_function(fun: object) -> Line | None:
     while hasattr(fun, "__wrapped__"):
         fun = fun.__wrapped__
     code = getattr(getattr(fun, "func", fun), "__code__", None)
-    if code is None or code.co_filename.startswith("<"):
+    if code is None or code.co_filename.startswith("<") or source.is_internal(code.co_filename):
         return None
     return Line(code.co_filename, code.co_firstlineno, 1, code.co_name)
 

@@ -35,15 +35,24 @@ NUMBERS = {
     "T402": Number("warning", "exp before normalising"),
     "T403": Number("warning", "a variance by a difference of squares"),
     "T404": Number("warning", "a sum or counter that loses digits"),
+    "T405": Number("warning", "a gradient that is NaN where jnp.where takes the other case"),
+    "T406": Number("hint", "a gradient would be NaN where jnp.where takes the other case"),
     # Speed and memory
     "T501": Number("warning", "a large array that is closed over"),
     "T502": Number("warning", "a callback or host transfer within a loop"),
     "T503": Number("warning", "a Python loop that is unrolled"),
     "T504": Number("warning", "jit in a loop: compiled at each step"),
+    "T505": Number("warning", "a loop over elements that do not depend on each other"),
     "T506": Number("error", "more memory than the device has"),
     "T507": Number("warning", "a donation that cannot be used"),
     "T508": Number("error", "a donated argument that is used again"),
+    # Several devices
+    "T601": Number("warning", "an array on every device beside a sharded one"),
+    "T602": Number("warning", "a sum of gradients that is given as each device's own"),
+    "T603": Number("error", "a gradient that is summed over devices twice"),
+    "T604": Number("warning", "a collective that an annotation would remove"),
     # Gradients
-    "T701": Number("warning", "a function without a gradient"),
+    "T701": Number("warning", "a gradient that is zero"),
     "T702": Number("warning", "a saturated activation"),
+    "T703": Number("hint", "a loss without a gradient"),
 }

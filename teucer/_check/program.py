@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from teucer._base.source import Place
 from teucer._check.findings import Line
 from teucer._check.graph import Graph, Value
 from teucer._check.lines import line_of_function
 from teucer._derived.stages import Traced
+from teucer._trees import pytrees
 
 
 class Found(NamedTuple):
@@ -29,19 +30,34 @@ class Settings(NamedTuple):
     """What the caller of a check says beside the function."""
 
     memory: float | None = None  # bytes of a device
+    compiled: bool = False  # whether the compiler may be asked
+    called: bool = False  # whether the function is one that a program calls
 
 
 class Program:
     """A traced function."""
 
-    def __init__(self, fun: Callable[..., object], traced: Traced, settings: Settings) -> None:
+    def __init__(
+        self,
+        fun: Callable[..., object],
+        traced: Traced,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        settings: Settings,
+    ) -> None:
         self.fun, self.traced, self.settings = fun, traced, settings
+        self.args, self.kwargs = args, kwargs
         self.jaxpr = traced.jaxpr
         self.names = traced.arg_names
 
     @functools.cached_property
     def graph(self) -> Graph:
         return Graph(self.jaxpr, self.names)
+
+    @property
+    def leaves(self) -> list[Any]:
+        """The arguments, flat."""
+        return pytrees.tree_leaves((self.args, self.kwargs))
 
     @property
     def donated(self) -> tuple[bool, ...]:

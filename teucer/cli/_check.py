@@ -23,7 +23,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?$", re.IGNORECASE)
 def check(options: argparse.Namespace) -> int:
     """Print the report of a function or of a program; 1 if there are errors, 2 if it cannot be
     checked. With --strict warnings are errors."""
-    settings = Settings(None if options.memory is None else _bytes(options.memory))
+    settings = Settings(None if options.memory is None else _bytes(options.memory), options.compile)
     if os.path.isfile(options.target):
         report = _program(options, settings)
     else:

@@ -210,6 +210,7 @@ def _add_check(commands: argparse._SubParsersAction) -> None:
         "--constraints", nargs="+", default=(), metavar="TEXT", help="of sizes: 'batch >= 8'"
     )
     check.add_argument("--memory", default=None, metavar="SIZE", help="of a device, as '16GiB'")
+    check.add_argument("--compile", action="store_true", help="ask the compiler, too (T604)")
     form = check.add_mutually_exclusive_group()
     form.add_argument("--json", dest="form", action="store_const", const="json", default="text")
     form.add_argument("--sarif", dest="form", action="store_const", const="sarif")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
+from teucer._base import source
 from teucer._check.graph import Value, plain
 from teucer._check.program import Found, Program
+from teucer._core.calls import fun_name
 
 _FLAT = frozenset(
     {
@@ -15,30 +19,67 @@ _FLAT = frozenset(
 )  # fmt: skip
 
 
-def without_gradient(program: Program) -> Iterator[Found]:
-    """T701: a loss that depends on its arguments only by ways that have no gradient."""
+_METRIC = re.compile(r"acc|metric|correct|error_rate|eval|score|predict|classif|count|hit")
+_LOSS = re.compile(r"loss|cost|objective|energy|nll|elbo|likelihood|log_?prob|logp|penalty")
+
+
+def zero_gradients(program: Program) -> Iterator[Found]:
+    """T701: a derivative that is zero for all arguments."""
+    values = program.graph.values
+    if not any(v.is_differentiated for v in values) or any(v.context.backward for v in values):
+        return
+    zeros = [v for v in values if v.op == "broadcast_in_dim" and _is_zero_derivative(v)]
     results = program.graph.results
-    floats = [v for v in program.graph.arguments if v.is_float]
-    if len(results) != 1 or results[0].shape != () or not results[0].is_float or not floats:
+    if not zeros and not any(
+        v.op == "constant" and v.is_float and v.range[:2] == (0, 0) for v in results
+    ):
         return
-    blocked: list[Value] = []
-    if _reaches(results[0], blocked) or not blocked:
-        return
-    at = blocked[0]
-    how = (
-        "stop_gradient"
-        if at.op == "stop_gradient"
-        else f"{at.op}, whose derivative is 0"
-        if at.is_float
-        else f"{at.op}, which gives {at.aval.str_short(True)}"
+    yield _without(program, zeros[0] if zeros else program.line, "T701", "the gradient is 0")
+
+
+def _is_zero_derivative(v: Value) -> bool:
+    """Whether a derivative that depends on nothing was made an array of zeros here."""
+    if v.eqn is None or v.eqn.place is None or v.range[:2] != (0, 0):
+        return False
+    codes = v.eqn.place.raw_frames()[0]
+    return any(c.co_name == "instantiate" and source.is_internal(c.co_filename) for c in codes[:12])
+
+
+def _without(program: Program, at: Any, number: str, what: str) -> Found:
+    flat = next(
+        (v for v in program.graph.values if _is_flat(v) and v.is_users and _depends(v)), None
     )
-    yield Found(
-        "T701",
-        f"the gradient of the result is 0 for all arguments: they reach it only through {how}.",
+    how = ""
+    if flat is not None:
+        way = "stop_gradient" if flat.op == "stop_gradient" else f"{flat.op}, which has none"
+        how = f" They reach the result only through {way}, at {flat.line}."
+    return Found(
+        number,
+        f"{what} for all arguments.{how}",
         at,
         "Use a smooth function in its place, or a straight-through estimator: "
         "x + stop_gradient(round(x) - x).",
     )
+
+
+def _is_flat(v: Value) -> bool:
+    return v.op in _FLAT or (v.op == "convert_element_type" and not v.is_float)
+
+
+def without_gradient(program: Program) -> Iterator[Found]:
+    """T703: a loss that depends on its arguments only by ways that have no gradient."""
+    name = fun_name(program.fun).lower()
+    if _METRIC.search(name) or (program.settings.called and not _LOSS.search(name)):
+        return
+    results = program.graph.results
+    floats = [v for v in program.graph.arguments if v.is_float]
+    if len(results) != 1 or results[0].shape != () or not results[0].is_float or not floats:
+        return
+    if any(v.is_differentiated for v in program.graph.values):
+        return
+    blocked: list[Value] = []
+    if not _reaches(results[0], blocked) and blocked:
+        yield _without(program, blocked[0], "T703", "the gradient of the result would be 0")
 
 
 def _reaches(result: Value, blocked: list[Value]) -> bool:
@@ -52,7 +93,7 @@ def _reaches(result: Value, blocked: list[Value]) -> bool:
             continue
         if v.op == "constant":
             continue
-        if v.op in _FLAT or (v.op == "convert_element_type" and not v.is_float):
+        if _is_flat(v):
             if _depends(v):
                 blocked.append(v)
             continue
@@ -89,7 +130,7 @@ def saturated(program: Program) -> Iterator[Found]:
             continue
         x = v.operands[0]
         if v.op == "div":
-            if _is_softmax_of_one(v):
+            if v.is_users and _is_softmax_of_one(v):
                 yield Found(
                     "T702",
                     "softmax over an axis of one element is 1 for all arguments, and its gradient "

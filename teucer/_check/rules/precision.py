@@ -243,3 +243,55 @@ def sums(program: Program) -> Iterator[Found]:
                 v,
                 "Keep them as integers, or use a wider type.",
             )
+
+
+# Which operand of an operation has the infinite derivative, and where.
+_SINGULAR = {
+    "log": 0, "sqrt": 0, "rsqrt": 0, "div": 1, "pow": 0, "asin": 0, "acos": 0, "atanh": 0,
+    "acosh": 0, "log1p": 0, "cbrt": 0,
+}  # fmt: skip
+_ELEMENTWISE = frozenset({"add", "sub", "mul", "neg", "exp", "tanh", "square", "max", "min", "abs"})
+
+
+def wheres(program: Program) -> Iterator[Found]:
+    """T405, T406: where(x > 0, log(x), 0): 0 times an infinite derivative is NaN."""
+    for v in program.graph.of("select_n"):
+        if not v.is_users or not v.is_float or len(v.operands) != 3:
+            continue
+        test = plain(v.operands[0])
+        if test.op not in ("gt", "ge", "lt", "le", "eq", "ne"):
+            continue
+        compared = [plain(x) for x in test.operands if not is_constant(x)]
+        for case in v.operands[1:]:
+            made = _singular(case, compared, 4)
+            if made is None or not composed(v, made):
+                continue
+            differentiated = made.is_differentiated
+            when = "is" if differentiated else "would be"
+            yield Found(
+                "T405" if differentiated else "T406",
+                f"the gradient {when} NaN where the condition fails: the derivative of {made.op} "
+                "is infinite or NaN there, and jnp.where multiplies it by 0.",
+                v,
+                "Choose a harmless argument first: y = jnp.where(cond, x, 1.0), then "
+                f"jnp.where(cond, {made.op}(y), other).",
+            )
+            break
+
+
+def _singular(x: Value, compared: list[Value], depth: int) -> Value | None:
+    """The operation with an infinite derivative, of what the condition asks about, that a value
+    is made by."""
+    x = plain(x)
+    if x.op in _SINGULAR and x.is_float:
+        operand = x.operands[_SINGULAR[x.op]]
+        if x.op == "pow" and (number_of(x.operands[1]) or 1.0) >= 1.0:
+            return None
+        if any(alike(operand, y) for y in compared) and operand.range.low <= 0:
+            return x
+    if depth and x.op in (*_ELEMENTWISE, *_SINGULAR):
+        for operand in x.operands:
+            found = _singular(operand, compared, depth - 1)
+            if found is not None:
+                return found
+    return None

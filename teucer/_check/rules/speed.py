@@ -6,9 +6,10 @@ import collections
 from collections.abc import Iterator
 from typing import Any
 
-from teucer._check.graph import Value
+from teucer._check.graph import Value, ancestors, number_of, plain
 from teucer._check.lines import in_library, record_of
 from teucer._check.program import Found, Program
+from teucer._core import structure
 from teucer._derived.liveness import bytes_of, peak_of, size_text
 
 _LARGE = 4 << 20  # bytes of a constant
@@ -136,3 +137,46 @@ def memory(program: Program) -> Iterator[Found]:
             "Shard arrays over devices, use smaller batches, or jax.checkpoint; "
             "jax.debug.memory shows what is live.",
         )
+
+
+_STEPS = 16  # of a loop that is worth to be an operation on arrays
+
+
+def elementwise_loops(program: Program) -> Iterator[Found]:
+    """T505: a loop whose steps write elements that depend on no other step."""
+    for v in program.graph.of("carry"):
+        if v.next is None or not v.shape or v.context.backward or len(v.context.loops) != 1:
+            continue
+        made = plain(v.next)
+        if made.op not in ("scatter", "dynamic_update_slice") or not made.is_users:
+            continue
+        update = made.operands[2] if made.op == "scatter" else made.operands[1]
+        known = 1 < structure.times(v.context.loops[0]) < _STEPS
+        if plain(made.operands[0]) is not v or known or not _is_free(update):
+            continue
+        yield Found(
+            "T505",
+            "the steps of this loop write elements that do not depend on each other, one at a "
+            "time.",
+            made,
+            "Compute all at once: operations on whole arrays, or jax.vmap of what a step does.",
+        )
+
+
+def _is_free(update: Value) -> bool:
+    """Whether what a step writes depends on counters and constants of the loop only."""
+    most = 200
+    found = list(ancestors(update, most))
+    if len(found) >= most:
+        return False
+    return any(x.op == "carry" for x in found) and all(
+        x.op != "element" and not x.op.startswith("random") and (x.op != "carry" or _is_counter(x))
+        for x in found
+    )
+
+
+def _is_counter(x: Value) -> bool:
+    if x.shape or x.is_float or x.next is None:
+        return False
+    step = plain(x.next)
+    return step.op == "add" and any(number_of(y) is not None for y in step.operands)
