@@ -302,6 +302,20 @@ def a_callback_that_raises_in_one_process_raises_in_all():
     same(run(x), 2 * np.arange(4.0 * jax.device_count()).sum())
 
 
+@law
+def programs_that_communicate_give_keys():
+    n = 4 * jax.device_count()
+    x = laid(np.arange(n, dtype="u4"), over(P("x")))
+    run = jax.jit(lambda a: jax.random.split(jax.random.key(a.sum()), n), out_shardings=x.sharding)
+    expected = jax.random.key_data(jax.random.split(jax.random.key(n * (n - 1) // 2), n))
+    for _ in range(3):  # later calls go another way
+        keys = run(x)
+        words = jax.random.key_data(keys)
+        assert keys.sharding == x.sharding
+        for part in words.addressable_shards:
+            same(part.data, np.asarray(expected)[part.index])
+
+
 if __name__ == "__main__":
     jax.distributed.initialize(initialization_timeout=60)
     for name, f in LAWS.items():

@@ -7,6 +7,7 @@ the tree of the results for these, afterwards.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -89,7 +90,7 @@ def watched(fast: FastPath, args: Sequence[object], agreement: Agreement) -> Fas
         return None
     layouts = list(fast.in_device_local_layouts)
     layouts[at] = _Before(agreement, fast.xla_executable.get_parameter_layouts()[at]._xla_layout())
-    sizes = [aval.size for aval in fast.out_avals]
+    sizes = [math.prod(aval.shape) for aval in fast.out_avals]  # keys have no size here
     # The smallest, since it is held until it is there.
     telling = min(range(len(sizes)), key=sizes.__getitem__, default=None)
     return fast._replace(
