@@ -227,6 +227,7 @@ def compile_one(plugin: str, name: str, way: str) -> dict[str, Any]:
     from teucer._optimize.passes import optimize
     from teucer._programs.job import Job
     from teucer._programs.lower import lower
+    from teucer._targets.gpu import constants
     from teucer._targets.gpu import whether_to_cut as gpu
     from teucer._targets.outlining.cut_into_pieces import cut
     from teucer._targets.outlining.outline import outlined
@@ -243,7 +244,7 @@ def compile_one(plugin: str, name: str, way: str) -> dict[str, Any]:
     params = len(jax.tree.leaves(args[0]))
     donated = tuple(i < params for i in range(len(jaxpr.invars)))
     decided = gpu.in_pieces(jaxpr) if gpu.may_pay(jaxpr) else None
-    found = decided or cut(outlined(jaxpr, gpu.COSTS), _Always())
+    found = decided or cut(outlined(jaxpr, constants.COSTS), _Always())
     if way == "pieces" and found is None:
         return {"decided": "whole"}
     unique = {id(p.jaxpr): p.jaxpr for p in found.pieces} if found else {}

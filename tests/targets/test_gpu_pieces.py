@@ -26,7 +26,6 @@ from teucer._programs import job as jobs
 from teucer._programs.lower import lower
 from teucer._programs.program import Steps
 from teucer._targets.gpu import constants
-from teucer._targets.gpu import whether_to_cut as gpu
 from teucer._targets.gpu.target import CUDA, GPU, ROCm
 from teucer._targets.gpu.whether_to_cut import Launches, busy, compiles_in, in_pieces, may_pay
 from teucer._targets.interface import Kernels
@@ -93,7 +92,7 @@ class GPUHere(GPU):
 def here(monkeypatch: Any) -> None:
     """Programs are cut as for a GPU on which even small pieces take longer than their start."""
     monkeypatch.setattr(jobs, "target_of", lambda platform: GPUHere())
-    monkeypatch.setattr(gpu, "DISPATCH", 1e-12)
+    monkeypatch.setattr(constants, "DISPATCH", 1e-12)
 
 
 def steps_of(f: Any, *args: Any, **options: Any) -> Steps | None:
@@ -140,7 +139,7 @@ def test_both_predictions_decide(monkeypatch: Any) -> None:
     whole, apart = compiles_in(jaxpr, in_pieces(jaxpr) or pytest.fail("it stays whole"))
     for margin, pays in ((1.01 - apart / whole, False), (0.99 - apart / whole, True)):
         with monkeypatch.context() as patch:
-            patch.setattr(gpu, "MARGIN", margin)
+            patch.setattr(constants, "MARGIN", margin)
             assert (in_pieces(jaxpr) is not None) == pays
     # Pieces of single calls of short layers would take the host longer than the GPU.
     short = traced(step, *shapes(24, rows=2048))
@@ -360,7 +359,7 @@ def test_nothing_is_read_after_it_was_written_over(
         gradients = jax.grad(lambda ws: jnp.sum(f(ws, x)[0]))(ws)
         return jax.tree.map(lambda w, g: w - 0.1 * g, ws, gradients)
 
-    monkeypatch.setattr(gpu, "DISPATCH", 1e-12)
+    monkeypatch.setattr(constants, "DISPATCH", 1e-12)
     monkeypatch.setattr(Launches, "most", lambda self, function: grouped)
     written = 0
     for function in (f, training, step):

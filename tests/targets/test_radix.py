@@ -8,7 +8,7 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
-from teucer._targets.cpu import radix
+from teucer._targets.cpu import constants
 
 RANDOM = np.random.default_rng(5)
 N = 1 << 14
@@ -72,7 +72,7 @@ def _both_ways(f, monkeypatch, *args):
     lowered = jax.jit(lambda *args: f(*args)).lower(*args)
     assert "xla_cpu_small_call" in lowered.as_text()
     by_digits = lowered.compile()(*args)
-    monkeypatch.setattr(radix, "SORTED_ROW", 1 << 40)
+    monkeypatch.setattr(constants, "SORTED_ROW", 1 << 40)
     lowered = jax.jit(lambda *args: f(*args)).lower(*args)
     assert "xla_cpu_small_call" not in lowered.as_text()
     return jax.tree.leaves(by_digits), jax.tree.leaves(lowered.compile()(*args))

@@ -13,15 +13,7 @@ from teucer._core.debug_info import DebugInfo
 from teucer._core.names import called
 from teucer._core.trace import typeof
 from teucer._core.types import Zero, float0
-from teucer._derived.custom_calls import (
-    CustomCall,
-    CustomFunction,
-    OutDims,
-    OutTypes,
-    SymbolicZero,
-    batched,
-    closed_over,
-)
+from teucer._derived import custom_calls
 from teucer._derived.transposing import transposed_program
 from teucer._trees import pytrees
 
@@ -39,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @final
-class CustomJVPCall(CustomCall):
+class CustomJVPCall(custom_calls.CustomCall):
     """Calls `call_jaxpr`; differentiated by `jvp`.
 
     jvp: a function of (*primals, *tangents) that returns (*outs, *out_tangents); Zeros are given if
@@ -67,7 +59,7 @@ class CustomJVPCall(CustomCall):
     ) -> Any:
         given = list(tangents) if symbolic_zeros else [array_ops.instantiate(t) for t in tangents]
         if any(type(t) is not Zero for t in tangents[:num_consts]):
-            raise closed_over("custom_jvp", params["name"])
+            raise custom_calls.closed_over("custom_jvp", params["name"])
         outs = jvp(*primals, *given)
         n = len(outs) // 2
         return tuple(outs[:n]), tuple(_clean(t, y) for y, t in zip(outs[:n], outs[n:], strict=True))
@@ -82,9 +74,9 @@ class CustomJVPCall(CustomCall):
     def batch(
         self, axis: Axis, args: Sequence[Array], dims: Dims, **params: Unpack[CustomJVPCallParams]
     ) -> Any:
-        out_dims = OutDims(dims)
-        call = batched(params["call_jaxpr"], axis, dims, out_dims)
-        rule = batched(params["jvp"], axis, (*dims, *dims), out_dims, parts=2)
+        out_dims = custom_calls.OutDims(dims)
+        call = custom_calls.batched(params["call_jaxpr"], axis, dims, out_dims)
+        rule = custom_calls.batched(params["jvp"], axis, (*dims, *dims), out_dims, parts=2)
         outs = self.call(*args, **{**params, "call_jaxpr": call, "jvp": rule})
         return outs, tuple(out_dims.dims)
 
@@ -107,7 +99,7 @@ def _ignoring_consts(rule: Callable[..., object], n: int, n_args: int) -> Callab
 custom_jvp_call_p = CustomJVPCall()
 
 
-class custom_jvp(CustomFunction):
+class custom_jvp(custom_calls.CustomFunction):
     """A function with its own forward-mode rule, from which its reverse mode follows too.
 
     fun: the function. nondiff_argnums, nondiff_argnames: arguments that are Python values, which
@@ -181,7 +173,7 @@ class custom_jvp(CustomFunction):
             call.form(),
         )  # what is recorded keeps the rule, but not the arguments
         out_tree: list[Any] = []
-        seen = OutTypes()
+        seen = custom_calls.OutTypes()
         info = DebugInfo(self.fun, (), "custom_jvp")
 
         def flat(*leaves: Value) -> list[Any]:
@@ -221,12 +213,12 @@ class custom_jvp(CustomFunction):
 def _shown_tangent(primal: object, t: Value, symbolic: bool) -> Any:
     """A tangent as a rule sees it."""
     if type(t) is Zero:
-        return SymbolicZero(t.aval) if symbolic else array_ops.instantiate(t)
+        return custom_calls.SymbolicZero(t.aval) if symbolic else array_ops.instantiate(t)
     return t
 
 
 def _check_jvp_result(
-    result: object, name: str, rule: Callable[..., object], seen: OutTypes
+    result: object, name: str, rule: Callable[..., object], seen: custom_calls.OutTypes
 ) -> tuple[list[Any], list[Any], Any]:
     if not isinstance(result, tuple | list) or len(result) != 2:
         raise TypeError(
@@ -260,7 +252,7 @@ def _check_jvp_result(
     cleaned = []
     for y, t in zip(outs, tangents, strict=True):
         expected = typeof(y).tangent_aval()
-        if isinstance(t, SymbolicZero):
+        if isinstance(t, custom_calls.SymbolicZero):
             cleaned.append(Zero(expected))
             continue
         got = typeof(t)

@@ -19,15 +19,9 @@ from teucer._core.provided import provided
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, float0, is_valid_type
 from teucer._derived import linear_programs
+from teucer._transform import reverse
 from teucer._transform.batch import batch_flat
 from teucer._transform.linearize import linearize_flat
-from teucer._transform.reverse import (
-    Pullback,
-    check_grad_input,
-    fix_other_arguments,
-    known_part,
-    positions_of,
-)
 from teucer._trees import pytrees
 
 if TYPE_CHECKING:
@@ -114,8 +108,8 @@ def _jacobian(
         "arguments and returns the derivatives of its results by these arguments.",
     )
     def jacobian_fun(*args: object, **kwargs: object) -> Any:
-        positions = positions_of(numbers, args, fun, op)
-        f_partial = fix_other_arguments(fun, args, kwargs, positions)
+        positions = reverse.positions_of(numbers, args, fun, op)
+        f_partial = reverse.fix_other_arguments(fun, args, kwargs, positions)
         chosen = args[positions[0]] if single else tuple(args[i] for i in positions)
         flat, in_tree = pytrees.tree_flatten(chosen)
         for x in flat:
@@ -131,14 +125,14 @@ def _jacobian(
         out = pytrees.tree_unflatten(
             f.tree, [pytrees.tree_unflatten(in_tree, row) for row in blocks]
         )
-        return (out, known_part(f.aux)) if has_aux else out
+        return (out, reverse.known_part(f.aux)) if has_aux else out
 
     return jacobian_fun
 
 
 def _check_jacobian_input(x: Value, holomorphic: bool, allow_int: bool, op: str) -> None:
     if op != "jacfwd" or holomorphic or not is_valid_type(x):
-        check_grad_input(x, holomorphic, allow_int, op)
+        reverse.check_grad_input(x, holomorphic, allow_int, op)
     elif not dtypes.issubdtype(typeof(x).dtype, np.floating):
         raise TypeError(
             "jacfwd requires real-valued inputs (input dtype that is a sub-dtype of "
@@ -205,7 +199,7 @@ def _columns(
 
 
 def _rows(f: FlatFunction, flat: Sequence[object], holomorphic: bool, op: str) -> list[list[Any]]:
-    pullback = Pullback(f, flat)
+    pullback = reverse.Pullback(f, flat)
     static = pullback.static()
     rows = []
     for k, aval in enumerate(pullback.out_avals):
@@ -214,7 +208,7 @@ def _rows(f: FlatFunction, flat: Sequence[object], holomorphic: bool, op: str) -
         def row(
             jaxpr: Jaxpr, residuals: Sequence[Value], k: int = k, aval: Any = aval
         ) -> tuple[list[Any], list[int | None]]:
-            on_residuals = Pullback.of(static._replace(jaxpr=jaxpr), list(residuals))
+            on_residuals = reverse.Pullback.of(static._replace(jaxpr=jaxpr), list(residuals))
 
             def pull(ct: Array) -> list[Any]:
                 cts = [ct if i == k else a.zero_cotangent for i, a in enumerate(static.out_avals)]

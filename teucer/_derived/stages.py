@@ -22,15 +22,8 @@ from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.reference_types import is_reference
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Aval
-from teucer._derived.jit_references import (
-    OnArrays,
-    OnLow,
-    arrays,
-    needs_low,
-    on_arrays,
-    on_low,
-    takes_references,
-)
+from teucer._derived import jit_references
+from teucer._derived.jit_references import on_arrays
 from teucer._devices import backends
 from teucer._devices.meshes import AbstractMesh, get_abstract_mesh
 from teucer._devices.placement import on_assigned, to_be_lowered
@@ -154,11 +147,11 @@ class Traced(Stage):
         self.job = job._replace(placement=to_be_lowered(job.placement, len(job.jaxpr.invars)))
         # Whether an argument, not the mesh in force, says that there are no devices.
         self._placeless = isinstance(job.placement.mesh, AbstractMesh)
-        self.on_arrays: OnArrays | None = None
-        self.low: OnLow | None = None
+        self.on_arrays: jit_references.OnArrays | None = None
+        self.low: jit_references.OnLow | None = None
         leaves: Sequence[Any] = (*staged.consts, *call.leaves)
-        if needs_low(staged.jaxpr.jaxpr):
-            self.low = on_low(self.job, leaves)
+        if jit_references.needs_low(staged.jaxpr.jaxpr):
+            self.low = jit_references.on_low(self.job, leaves)
             self.job, leaves = self.low.job, self.low.operands
         if any(is_reference(a) for a in self.job.jaxpr.in_avals):
             self.on_arrays = on_arrays(self.job, leaves)
@@ -414,8 +407,8 @@ class Compiled(Stage):
         out_tree: PyTreeDef,
         out_avals: Sequence[ShapedArray],
         arg_names: Sequence[str],
-        on_arrays: OnArrays | None = None,
-        low: OnLow | None = None,
+        on_arrays: jit_references.OnArrays | None = None,
+        low: jit_references.OnLow | None = None,
         *,
         moves: bool = False,
     ) -> None:
@@ -589,9 +582,9 @@ class Compiled(Stage):
 
     def _run(self, leaves: Sequence[Value]) -> Sequence[Any]:
         """The results on low values."""
-        if self._on_arrays is None or not takes_references(leaves):
+        if self._on_arrays is None or not jit_references.takes_references(leaves):
             return execute(self.program, leaves)
-        return self._on_arrays.write(leaves, execute(self.program, arrays(leaves)))
+        return self._on_arrays.write(leaves, execute(self.program, jit_references.arrays(leaves)))
 
     def call(self, *args: Value, **kwargs: object) -> Any:
         """As calling the object."""

@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from teucer._arrays.structs import as_struct, described
 from teucer._base import config, tracebacks
-from teucer._core import axes, names
-from teucer._core.calls import (
-    StagedCall,
-    as_indices,
-    check_callable,
-    check_leaves,
-    flatten_call,
-    fun_name,
-    stage_user,
-)
+from teucer._core import axes, calls, names
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.trace import EVAL, Trace, Tracer, current_trace, using
 from teucer._trees import pytrees
@@ -46,8 +37,8 @@ def make_jaxpr(
     >>> jax.make_jaxpr(jnp.sin)(1.)
     { lambda ; a:f32[]. let b:f32[] = sin a in (b,) }
     """
-    check_callable(fun, "make_jaxpr")
-    numbers = as_indices(static_argnums, "static_argnums", "make_jaxpr")
+    calls.check_callable(fun, "make_jaxpr")
+    numbers = calls.as_indices(static_argnums, "static_argnums", "make_jaxpr")
 
     @tracebacks.boundary_of(fun)
     def jaxpr_maker(*args: object, **kwargs: object) -> Any:
@@ -59,8 +50,8 @@ def make_jaxpr(
             return closed
         return closed, pytrees.tree_unflatten(tree, [as_struct(a) for a in closed.out_avals])
 
-    jaxpr_maker.__name__ = f"make_jaxpr({fun_name(fun)})"
-    jaxpr_maker.__qualname__ = f"make_jaxpr({getattr(fun, '__qualname__', fun_name(fun))})"
+    jaxpr_maker.__name__ = f"make_jaxpr({calls.fun_name(fun)})"
+    jaxpr_maker.__qualname__ = f"make_jaxpr({getattr(fun, '__qualname__', calls.fun_name(fun))})"
     jaxpr_maker.__module__ = make_jaxpr.__module__
     return jaxpr_maker
 
@@ -72,10 +63,10 @@ def _stage(
     what: str,
     static: tuple[int, ...] = (),
     axis_env: dict[object, int] | None = None,
-) -> StagedCall:
-    call = described(flatten_call(args, kwargs, static))
+) -> calls.StagedCall:
+    call = described(calls.flatten_call(args, kwargs, static))
     with axes.extended(axis_env or {}):
-        return stage_user(fun, call, check_leaves(call, fun, what), what)
+        return calls.stage_user(fun, call, calls.check_leaves(call, fun, what), what)
 
 
 @tracebacks.api_boundary
@@ -89,7 +80,7 @@ def eval_shape(fun: Callable[..., object], *args: object, **kwargs: object) -> A
     >>> jax.eval_shape(jnp.sin, jax.ShapeDtypeStruct((2,), jnp.float32))
     ShapeDtypeStruct(shape=(2,), dtype=float32)
     """
-    check_callable(fun, "eval_shape")
+    calls.check_callable(fun, "eval_shape")
     if isinstance(fun, PjitFunction) and hasattr(
         fun, "eval_shape"
     ):  # functions of the library have no members
@@ -164,7 +155,7 @@ def named_scope(name: str) -> Any:
 
 def named_call(fun: Callable[..., object], *, name: str | None = None) -> Callable[..., Any]:
     """`fun`, whose operations carry its name in profiles and dumps."""
-    label = fun_name(fun) if name is None else name
+    label = calls.fun_name(fun) if name is None else name
 
     @functools.wraps(fun)
     def wrapped(*args: Value, **kwargs: object) -> Any:

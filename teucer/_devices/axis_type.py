@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, final
 
 from teucer._base import memo
 from teucer._core.provided import provided
-from teucer._devices.specs import (
-    AS_IN_0_12,
-    PartitionSpec,
-    UnreducedKind,
-    check_kind,
-    kind_of,
-    kind_within,
-)
+from teucer._devices import specs
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
@@ -36,7 +29,7 @@ class ManualAxisType:
     varying: frozenset[Any]
     unreduced: frozenset[Any]
     reduced: frozenset[Any]
-    unreduced_kind: UnreducedKind | None
+    unreduced_kind: specs.UnreducedKind | None
 
     def __new__(
         cls,
@@ -44,12 +37,12 @@ class ManualAxisType:
         varying: Iterable[object] = frozenset(),
         unreduced: Iterable[object] = frozenset(),
         reduced: Iterable[object] = frozenset(),
-        unreduced_kind: UnreducedKind | None = None,
+        unreduced_kind: specs.UnreducedKind | None = None,
     ) -> ManualAxisType:
         if unreduced_kind is not None:
-            check_kind(unreduced, unreduced_kind)
+            specs.check_kind(unreduced, unreduced_kind)
         sets = (frozenset(varying), frozenset(unreduced), frozenset(reduced))
-        key = (*sets, kind_of(sets[1], unreduced_kind))
+        key = (*sets, specs.kind_of(sets[1], unreduced_kind))
         found = cls._made.get(key)
         if found is None:
             named = dict(zip(("varying", "unreduced", "reduced"), sets, strict=True))
@@ -110,7 +103,7 @@ class ManualAxisType:
     def to_ct_mat(self) -> ManualAxisType:
         """The type of the cotangent: if one sum is still to be taken, the other is already
         taken."""
-        spec = PartitionSpec(
+        spec = specs.PartitionSpec(
             unreduced=self.unreduced, reduced=self.reduced, unreduced_kind=self.unreduced_kind
         ).to_ct_spec()
         return ManualAxisType(varying=self.varying, unreduced=spec.unreduced, reduced=spec.reduced)
@@ -128,7 +121,7 @@ class ManualAxisType:
         return _remake, (self.varying, self.unreduced, self.reduced, self.unreduced_kind)
 
     def __repr__(self) -> str:
-        kind = f", unreduced_kind={self.unreduced_kind}" if AS_IN_0_12 else ""
+        kind = f", unreduced_kind={self.unreduced_kind}" if specs.AS_IN_0_12 else ""
         return (
             f"ManualAxisType(varying={self.varying}, unreduced={self.unreduced}, "
             f"reduced={self.reduced}{kind})"
@@ -139,7 +132,7 @@ def _remake(
     varying: Iterable[object],
     unreduced: Iterable[object],
     reduced: Iterable[object],
-    unreduced_kind: UnreducedKind | None = None,
+    unreduced_kind: specs.UnreducedKind | None = None,
 ) -> ManualAxisType:
     return ManualAxisType(
         varying=varying, unreduced=unreduced, reduced=reduced, unreduced_kind=unreduced_kind
@@ -154,5 +147,5 @@ def manual_type(aval: ShapedArray) -> ManualAxisType:
         varying=aval.vma,
         unreduced=unreduced,
         reduced=aval.reduced.intersection(manual),
-        unreduced_kind=kind_within(aval, unreduced),
+        unreduced_kind=specs.kind_within(aval, unreduced),
     )

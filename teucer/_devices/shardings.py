@@ -15,14 +15,8 @@ from teucer._core.provided import provided
 from teucer._devices import meshes
 from teucer._devices.meshes import AbstractMesh, AxisType, BaseMesh, Mesh
 from teucer._devices.specs import PartitionSpec, entry_names
-from teucer._xla.arrays import (
-    HloSharding,
-    NamedShardingBase,
-    OpSharding,
-    Sharding,
-    SingleDeviceShardingBase,
-    first_named_sharding,
-)
+from teucer._xla import arrays
+from teucer._xla.arrays import Sharding
 from teucer._xla.client import DeviceList
 
 if TYPE_CHECKING:
@@ -182,7 +176,7 @@ def check_shape(sharding: Any, shape: tuple[int, ...], what: str = "") -> tuple[
 
 
 @final
-class SingleDeviceSharding(SingleDeviceShardingBase):  # type: ignore[misc]  # jaxlib's classes are untyped
+class SingleDeviceSharding(arrays.SingleDeviceShardingBase):  # type: ignore[misc]  # jaxlib's classes are untyped
     """All of the array is on one device. Equal ones are one object.
 
     >>> import teucer as jax
@@ -226,7 +220,7 @@ class SingleDeviceSharding(SingleDeviceShardingBase):  # type: ignore[misc]  # j
         found = cls._made.get((device, memory_kind))
         if found is None:
             self = super().__new__(cls)
-            SingleDeviceShardingBase.__init__(self, device, memory_kind)
+            arrays.SingleDeviceShardingBase.__init__(self, device, memory_kind)
             found = cls._made.setdefault((device, memory_kind), self)
         return found
 
@@ -234,7 +228,7 @@ class SingleDeviceSharding(SingleDeviceShardingBase):  # type: ignore[misc]  # j
         """All is done by `__new__`, which may return a sharding made before."""
 
     def _to_xla_hlo_sharding(self, num_dimensions: int) -> Any:
-        return HloSharding.replicate()
+        return arrays.HloSharding.replicate()
 
     def _parts(self, ndim: int) -> tuple[int, ...]:
         return (1,) * ndim
@@ -265,7 +259,7 @@ def make_single_device_sharding(
 
 
 @final
-class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classes are untyped
+class NamedSharding(arrays.NamedShardingBase):  # type: ignore[misc]  # jaxlib's classes are untyped
     """An array's axes laid over the named axes of a mesh. Equal ones are one object.
 
     mesh: a Mesh, or an AbstractMesh for types. spec: for each axis of the array the mesh axes that
@@ -308,7 +302,7 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
         if found is None:
             meshes.check_spec(mesh, spec)
             found = super().__new__(cls)
-            NamedShardingBase.__init__(found, mesh, spec, memory_kind)
+            arrays.NamedShardingBase.__init__(found, mesh, spec, memory_kind)
             found._kind, found._typed = memory_kind, {}
             found = cls._made.keep(key, found)
         return found
@@ -372,15 +366,15 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
     def _to_xla_hlo_sharding(self, num_dimensions: int) -> Any:
         parts = self._parts(num_dimensions)
         if math.prod(parts) == 1:
-            return HloSharding.replicate()
+            return arrays.HloSharding.replicate()
         mesh = self.mesh
         used = [i for axes in self._axes(num_dimensions) for i in axes]
         rest = [i for i in range(len(mesh.axis_sizes)) if i not in used]
         copies = math.prod(mesh.axis_sizes[i] for i in rest)
         if copies == 1:
-            return HloSharding.iota_tile(parts, mesh.axis_sizes, used + rest)
-        return HloSharding.iota_tile(
-            (*parts, copies), mesh.axis_sizes, used + rest, [OpSharding.Type.REPLICATED]
+            return arrays.HloSharding.iota_tile(parts, mesh.axis_sizes, used + rest)
+        return arrays.HloSharding.iota_tile(
+            (*parts, copies), mesh.axis_sizes, used + rest, [arrays.OpSharding.Type.REPLICATED]
         )
 
     @property
@@ -491,7 +485,7 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
         return f"NamedSharding(mesh={self.mesh!s}, spec={self.spec}{memory})"
 
 
-first_named_sharding(lambda: NamedShardingBase(meshes.NO_MESH, PartitionSpec()))
+arrays.first_named_sharding(lambda: arrays.NamedShardingBase(meshes.NO_MESH, PartitionSpec()))
 
 
 def _places_of(sizes: tuple[int, ...], axes: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:

@@ -27,14 +27,7 @@ from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
 from teucer._core.types import ShapedArray
 from teucer._devices import shardings
-from teucer._dimensions.dimensions import (
-    Dimension,
-    Scope,
-    bounds,
-    is_symbolic,
-    substitute,
-    variables_of,
-)
+from teucer._dimensions import dimensions
 from teucer._dynamic import padding
 from teucer._trees import pytrees
 from teucer._xla import arrays as xla
@@ -53,7 +46,7 @@ Ranges = tuple[tuple[Any, tuple[tuple[int, Any], ...]], ...]
 class _Ambient(threading.local):
     # The scope in which sizes that depend on values may be introduced, and the bound of those that
     # nothing else bounds.
-    scope: Scope | None = None
+    scope: dimensions.Scope | None = None
     bound: int | None = None
 
 
@@ -66,7 +59,7 @@ class using_scope:
 
     __slots__ = ("bound", "saved", "scope")
 
-    def __init__(self, scope: Scope | None, bound: int | None) -> None:
+    def __init__(self, scope: dimensions.Scope | None, bound: int | None) -> None:
         self.scope, self.bound = scope, bound
 
     def __enter__(self) -> None:
@@ -105,7 +98,7 @@ def finds_sizes(closed: ClosedJaxpr) -> bool:
     if not results_allowed():
         return False
     ins, outs = (
-        variables_of([getattr(a, "shape", ()) for a in avals])
+        dimensions.variables_of([getattr(a, "shape", ()) for a in avals])
         for avals in (closed.in_avals, closed.out_avals)
     )
     return not set(outs) <= set(ins)
@@ -168,7 +161,7 @@ class Symbolic(NamedTuple):
     variables in this call."""
 
     avals: tuple[Any, ...]
-    scope: Scope
+    scope: dimensions.Scope
     sizes: tuple[tuple[str, int], ...]
 
     @contextlib.contextmanager
@@ -179,8 +172,8 @@ class Symbolic(NamedTuple):
         except errors.InconclusiveDimensionOperation as err:
             for i, aval in enumerate(self.avals):
                 for axis, n in enumerate(getattr(aval, "shape", ())):
-                    if is_symbolic(n):
-                        low, high = bounds(n)
+                    if dimensions.is_symbolic(n):
+                        low, high = dimensions.bounds(n)
                         err.add_note(
                             f"    {n} is the size of axis {axis} of {_name(fun, call, i)}, from "
                             f"{low} to {high}."
@@ -192,7 +185,7 @@ class Symbolic(NamedTuple):
             raise
 
 
-_signatures: dict[Any, tuple[tuple[Any, ...], Scope]] = {}
+_signatures: dict[Any, tuple[tuple[Any, ...], dimensions.Scope]] = {}
 
 
 def symbolic_call(
@@ -237,7 +230,7 @@ def symbolic_call(
     key = tuple((s[0], s[1].update(shape=())) if type(s) is tuple else s for s in signature)
     found = _signatures.get(key)
     if found is None:
-        scope = Scope(strict=True)
+        scope = dimensions.Scope(strict=True)
         made = tuple(
             s[1].update(
                 shape=tuple(_variable(scope, d) if type(d) is _Variable else d for d in s[0])
@@ -265,7 +258,7 @@ class _Variable(NamedTuple):
     high: int
 
 
-def _variable(scope: Scope, axis: _Variable) -> Any:
+def _variable(scope: dimensions.Scope, axis: _Variable) -> Any:
     made = scope.variable(f"n{axis.number}", axis.low, axis.high)
     # Axes of one range and one size have one variable, so variables of one range differ in every
     # call of the signature.
@@ -330,7 +323,7 @@ def true_arrays(
 
 
 def _true_array(y: Any, aval: ShapedArray, sizes: Mapping[str, int]) -> Any:
-    shape = tuple(substitute(n, sizes) for n in aval.shape)
+    shape = tuple(dimensions.substitute(n, sizes) for n in aval.shape)
     if shape == np.shape(y):
         return y
     part = tuple(map(slice, shape))
@@ -349,7 +342,7 @@ def _true_array(y: Any, aval: ShapedArray, sizes: Mapping[str, int]) -> Any:
     )
 
 
-def found_sizes(found: Sequence[Dimension], values: Sequence[Any]) -> dict[str, int]:
+def found_sizes(found: Sequence[dimensions.Dimension], values: Sequence[Any]) -> dict[str, int]:
     """The sizes that a program found, by name, which it returned.
 
     Raises ValueError for one beyond its bound, and for a negative one.
@@ -357,7 +350,7 @@ def found_sizes(found: Sequence[Dimension], values: Sequence[Any]) -> dict[str, 
     sizes = {}
     for variable, value in zip(found, values, strict=True):
         size = sizes[str(variable)] = int(value)
-        high = bounds(variable).high
+        high = dimensions.bounds(variable).high
         if size < 0:
             raise ValueError(
                 "jit: repeat: repeats may not be negative, and one is.\n"
@@ -378,8 +371,10 @@ def sizes_of_results(
     known = dict(sizes)
     for aval, value in zip(avals, values, strict=True):
         for size, n in zip(getattr(aval, "shape", ()), np.shape(value), strict=True):
-            if is_symbolic(size) and size == size.scope.variable(variables_of([[size]])[0]):
-                known.setdefault(variables_of([[size]])[0], n)
+            if dimensions.is_symbolic(size) and size == size.scope.variable(
+                dimensions.variables_of([[size]])[0]
+            ):
+                known.setdefault(dimensions.variables_of([[size]])[0], n)
     return tuple(known.items())
 
 
@@ -398,10 +393,10 @@ def specialize(closed: ClosedJaxpr, sizes: Mapping[str, int], *args: object) -> 
 
 def specialized(param: object, sizes: Mapping[str, int]) -> Any:
     """A type or a parameter of an equation with sizes in the place of symbolic dimensions."""
-    if isinstance(param, Dimension):
-        return substitute(param, sizes)
+    if isinstance(param, dimensions.Dimension):
+        return dimensions.substitute(param, sizes)
     if isinstance(param, ShapedArray):
-        return param.update(shape=tuple(substitute(n, sizes) for n in param.shape))
+        return param.update(shape=tuple(dimensions.substitute(n, sizes) for n in param.shape))
     if isinstance(param, ClosedJaxpr):
         avals = [specialized(a, sizes) for a in param.in_avals]
         return stage_jaxpr(lambda *xs: specialize(param, sizes, *xs), avals, param.jaxpr.debug_info)

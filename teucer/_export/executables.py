@@ -20,16 +20,7 @@ from teucer._devices.placement import Placement
 from teucer._devices.shardings import NamedSharding
 from teucer._devices.specs import PartitionSpec
 from teucer._executables.compile import LoadedCode
-from teucer._export.serialization import (
-    aval_of,
-    aval_text,
-    pack,
-    read_tree,
-    sharding_of,
-    sharding_text,
-    tree_text,
-    unpack,
-)
+from teucer._export import serialization
 from teucer._export.symbolic_shapes import SymbolicScope
 from teucer._programs.lower import Lowering
 from teucer._programs.program import Program
@@ -72,22 +63,24 @@ def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
         "name": program.name,
         "in_tree": _text_of(compiled.in_tree),
         "out_tree": _text_of(compiled.out_tree),
-        "in_avals": [aval_text(info.aval) for info in infos],
+        "in_avals": [serialization.aval_text(info.aval) for info in infos],
         "donated": [info.donated for info in infos],
-        "out_avals": [aval_text(aval) for aval in compiled.out_avals],
+        "out_avals": [serialization.aval_text(aval) for aval in compiled.out_avals],
         "arg_names": list(compiled.arg_names),
         "kept": list(program.kept),
         "committed": program.placement.committed,
         "machine": _machine(program.placement.device),
-        "consts": [aval_text(typeof(c)) for c in compiled.consts],
+        "consts": [serialization.aval_text(typeof(c)) for c in compiled.consts],
     }
     if program.placement.mesh is not None:
         avals = [*map(typeof, compiled.consts), *(info.aval for info in infos)]
         taken = itertools.compress(avals, program.kept)
         fields["laid_out"] = {
             "devices": [d.id for d in devices],
-            "mesh": sharding_text(NamedSharding(program.placement.mesh, PartitionSpec()), devices),
-            "types": [sharding_text(info.aval.partition) for info in infos],
+            "mesh": serialization.sharding_text(
+                NamedSharding(program.placement.mesh, PartitionSpec()), devices
+            ),
+            "types": [serialization.sharding_text(info.aval.partition) for info in infos],
             "ins": [
                 _layout_text(s, aval, devices)
                 for s, aval in zip(program.in_shardings, taken, strict=True)
@@ -104,7 +97,7 @@ def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
             f"serialize: XLA cannot write the executable of '{program.name}': {err}"
         ) from err
     sections = [json.dumps(fields).encode(), code, *map(_bytes_of, compiled.consts)]
-    return pack("executable", sections), compiled.in_tree, compiled.out_tree
+    return serialization.pack("executable", sections), compiled.in_tree, compiled.out_tree
 
 
 def deserialize_and_load(
@@ -124,7 +117,7 @@ def deserialize_and_load(
     Raises ValueError for bytes that it did not write, that are damaged, or that are for another
     platform, version of jaxlib or number of devices.
     """
-    sections = unpack("executable", serialized)
+    sections = serialization.unpack("executable", serialized)
     fields = json.loads(sections[0])
     laid_out = fields.get("laid_out")
     devices = _devices_for(laid_out, execution_devices or (), backend)
@@ -137,22 +130,24 @@ def deserialize_and_load(
         )
     scope = SymbolicScope()
     in_avals, out_avals, const_avals = (
-        [aval_of(text, scope) for text in fields[name]]
+        [serialization.aval_of(text, scope) for text in fields[name]]
         for name in ("in_avals", "out_avals", "consts")
     )
     in_tree = _tree_of(fields, "in_tree") if in_tree is None else in_tree
     out_tree = _tree_of(fields, "out_tree") if out_tree is None else out_tree
     mesh, ins, outs = None, (), ()
     if laid_out is not None:
-        mesh = sharding_of(laid_out["mesh"], devices).mesh
+        mesh = serialization.sharding_of(laid_out["mesh"], devices).mesh
         ins, outs = (
-            tuple([sharding_of(text, devices) for text in laid_out[name]])
+            tuple([serialization.sharding_of(text, devices) for text in laid_out[name]])
             for name in ("ins", "outs")
         )
         in_avals = [
             a
             if s is None
-            else a.update(sharding=NamedSharding(mesh.abstract_mesh, sharding_of(s).spec))
+            else a.update(
+                sharding=NamedSharding(mesh.abstract_mesh, serialization.sharding_of(s).spec)
+            )
             for a, s in zip(in_avals, laid_out["types"], strict=True)
         ]
     options = xla.compile_options([d.id for d in devices], use_shardy=mesh is not None)
@@ -190,7 +185,7 @@ def _text_of(tree: PyTree) -> Any:
     """A tree as `tree_text` writes it; None if it cannot, since who loads the function may have the
     tree."""
     try:
-        return tree_text(tree)
+        return serialization.tree_text(tree)
     except (TypeError, ValueError):
         return None
 
@@ -203,13 +198,13 @@ def _tree_of(fields: Params, name: str) -> Any:
             "returned, or register the classes before: "
             "jax.export.register_pytree_node_serialization."
         )
-    return read_tree(fields[name])
+    return serialization.read_tree(fields[name])
 
 
 def _layout_text(
     sharding: GSPMDSharding | NamedSharding | None, aval: ShapedArray, devices: Sequence[object]
 ) -> Any:
-    return sharding_text(
+    return serialization.sharding_text(
         sharding.named(aval.ndim) if isinstance(sharding, GSPMDSharding) else sharding, devices
     )
 

@@ -20,16 +20,8 @@ from teucer._core.calls import check_callable, fun_name
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
-from teucer._devices import backends
+from teucer._devices import backends, placement
 from teucer._devices.partition import Labels
-from teucer._devices.placement import (
-    COMMITTED,
-    IncompatibleDevices,
-    Named,
-    Placement,
-    on_device,
-    placement_of,
-)
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._devices.specs import PartitionSpec
 from teucer._executables.callbacks import note_failure, put_off
@@ -96,9 +88,9 @@ class _Callback(Primitive):
         sharding: SingleDeviceSharding | None = None,
         **params: object,
     ) -> Any:
-        where = placement_of(args) if result_avals else None  # as of a compiled program
+        where = placement.placement_of(args) if result_avals else None  # as of a compiled program
         if where is not None and sharding is not None:
-            where = _calling(where, sharding._device, Named(self.name, ""))
+            where = _calling(where, sharding._device, placement.Named(self.name, ""))
         try:
             outs = _checked(callback(*map(_for_python, args)), result_avals, callback)
         except Exception as err:
@@ -236,15 +228,15 @@ class _Callback(Primitive):
         return self.lower(ctx, *words, **params)
 
 
-def _calling(where: Placement, device: Any, by: Named) -> Placement:
+def _calling(where: placement.Placement, device: Any, by: placement.Named) -> placement.Placement:
     """Where an eager callback gives its results that one device is to call.
 
     Raises ValueError where its arguments are committed to others.
     """
     if where.mesh is None:
-        return on_device(where, device, by)
+        return placement.on_device(where, device, by)
     if device not in where.devices:
-        raise IncompatibleDevices(((COMMITTED, where.devices), (by, (device,))))
+        raise placement.IncompatibleDevices(((placement.COMMITTED, where.devices), (by, (device,))))
     return where
 
 

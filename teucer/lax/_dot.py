@@ -23,14 +23,7 @@ from teucer._devices.shardings import explicit_sharding, typed
 from teucer._devices.specs import AS_IN_0_12, entry_names
 from teucer._hlo.contractions import roles_of
 from teucer._lower import hlo
-from teucer.lax._precision import (
-    DotAlgorithm,
-    DotAlgorithmPreset,
-    algorithm_text,
-    canonical_precision,
-    precision_text,
-    storage_of,
-)
+from teucer.lax import _precision
 from teucer.lax._structure import convert_element_type, transpose
 
 if TYPE_CHECKING:
@@ -246,11 +239,11 @@ class DotGeneral(Primitive):
         result = aval.dtype
         if lhs.dtype != rhs.dtype and not (_is_float8(lhs.dtype) and _is_float8(rhs.dtype)):
             lhs, rhs = hlo.convert(ctx, lhs, result), hlo.convert(ctx, rhs, result)
-        if isinstance(precision, DotAlgorithm | DotAlgorithmPreset):
-            storage = storage_of(precision, lhs.dtype, rhs.dtype, result)
+        if isinstance(precision, _precision.DotAlgorithm | _precision.DotAlgorithmPreset):
+            storage = _precision.storage_of(precision, lhs.dtype, rhs.dtype, result)
             lhs, rhs = hlo.convert(ctx, lhs, storage[0]), hlo.convert(ctx, rhs, storage[1])
             result = storage[2]
-        options = precision_text(precision) + algorithm_text(
+        options = _precision.precision_text(precision) + _precision.algorithm_text(
             precision, lhs.dtype, rhs.dtype, ctx.platform
         )
         contract, batch = dimension_numbers
@@ -553,7 +546,7 @@ def dot_general(
         lhs,
         rhs,
         dimension_numbers=(contract, batch),
-        precision=canonical_precision(precision),
+        precision=_precision.canonical_precision(precision),
         preferred_element_type=element_type_of(preferred_element_type, "dot_general"),
         out_sharding=out_sharding,
     )[0]

@@ -15,17 +15,10 @@ from teucer._core.typing import Array, ArrayLike
 from teucer._devices.partition import aligned
 from teucer.lax import _arithmetic as arithmetic
 from teucer.lax import _elementwise as elementwise
+from teucer.lax import _families as families
 from teucer.lax import _structure
 from teucer.lax._control.iteration import scan
 from teucer.lax._costs import FUSED
-from teucer.lax._families import (
-    NUMERIC,
-    batch_elementwise,
-    check_dtypes,
-    check_same,
-    operands,
-    scalar_like,
-)
 from teucer.lax._joining import concatenate
 
 if TYPE_CHECKING:
@@ -73,8 +66,8 @@ class Polynomial(Primitive):
     padded = dialects.through
 
     def types(self, x: ShapedArray, *coeffs: ShapedArray, unroll: int | None = None) -> Any:
-        check_dtypes("polynomial", NUMERIC, (x, *coeffs))
-        check_same("polynomial", (x, *coeffs), scalars=True)
+        families.check_dtypes("polynomial", families.NUMERIC, (x, *coeffs))
+        families.check_same("polynomial", (x, *coeffs), scalars=True)
         for place, c in enumerate(coeffs):
             if c.shape and c.shape != x.shape:
                 raise TypeError(
@@ -99,11 +92,12 @@ class Polynomial(Primitive):
         total: Any = None
         if type(t) is not Zero:
             slopes = [
-                c if k == 1 else arithmetic.mul(c, scalar_like(c, k)) for k, c in enumerate(coeffs)
+                c if k == 1 else arithmetic.mul(c, families.scalar_like(c, k))
+                for k, c in enumerate(coeffs)
             ][1:]
             total = arithmetic.mul(t, _evaluated(x, slopes, unroll))
         if any(type(c) is not Zero for c in moved):
-            zero = scalar_like(x, 0)
+            zero = families.scalar_like(x, 0)
             change = _evaluated(x, [zero if type(c) is Zero else c for c in moved], unroll)
             total = array_ops.add_cotangents(total, change)
         return outs, (typeof(outs[0]).zero if total is None else total,)
@@ -126,7 +120,7 @@ class Polynomial(Primitive):
         if typeof(args[0]).ndim == (dims[0] is not None):
             args = [array_ops.to_axis(v, d, axis.size, 0) for v, d in zip(args, dims, strict=True)]
             return self.call(*args, **params), (0,)
-        return batch_elementwise(self, axis, args, dims, params)
+        return families.batch_elementwise(self, axis, args, dims, params)
 
 
 polynomial_p = Polynomial()
@@ -135,7 +129,7 @@ polynomial_p = Polynomial()
 def _evaluated(x: Any, terms: Sequence[Any], unroll: int | None) -> Any:
     """The polynomial of one coefficient or several, of the shape of x."""
     if len(terms) == 1:
-        return arithmetic.add(arithmetic.mul(x, scalar_like(x, 0)), terms[0])
+        return arithmetic.add(arithmetic.mul(x, families.scalar_like(x, 0)), terms[0])
     return polynomial_p.call(x, *terms, unroll=unroll)[0]
 
 
@@ -152,8 +146,8 @@ def polynomial(x: ArrayLike, coeffs: Sequence[object], *, unroll: int | None = N
     """
     terms = list(coeffs)
     if not terms:
-        return arithmetic.mul(x, scalar_like(x, 0))
-    x, *terms = operands(x, *terms)
+        return arithmetic.mul(x, families.scalar_like(x, 0))
+    x, *terms = families.operands(x, *terms)
     try:
         shape = np.broadcast_shapes(typeof(x).shape, *(typeof(t).shape for t in terms))
     except ValueError:

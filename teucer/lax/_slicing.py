@@ -16,16 +16,7 @@ from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
 from teucer._devices import partition
 from teucer._devices.specs import PartitionSpec
-from teucer._dimensions.dimensions import (
-    as_size,
-    bounds,
-    ceil_div,
-    check_not_negative,
-    dilated,
-    is_constant,
-    is_symbolic,
-    max_dim,
-)
+from teucer._dimensions import dimensions
 from teucer._lower import hlo
 from teucer.lax import _elementwise, _structure
 from teucer.lax._costs import MOVE
@@ -53,7 +44,7 @@ __all__ = ["index_in_dim", "pad", "pad_p", "slice", "slice_in_dim", "slice_p"]
 def of_window(rule: Labels, shape: Sequence[Size]) -> Labels:
     """The rule of a window of an operand: it lies as the operand does, but for a single element,
     which lies whole on each device."""
-    single = bool(shape) and all(not is_symbolic(n) and n == 1 for n in shape)
+    single = bool(shape) and all(not dimensions.is_symbolic(n) and n == 1 for n in shape)
     return rule._replace(results=[(None,) * len(shape)]) if single else rule
 
 
@@ -85,7 +76,7 @@ class Slice(Linear):
         steps = (1,) * x.ndim if strides is None else strides
         _check_slice(x, tuple(start_indices), tuple(limit_indices), tuple(steps))
         shape = tuple(
-            ceil_div(b - a, s) if s != 1 else b - a
+            dimensions.ceil_div(b - a, s) if s != 1 else b - a
             for a, b, s in zip(start_indices, limit_indices, steps, strict=True)
         )
         return (ShapedArray(shape, x.dtype, x.weak_type),)
@@ -127,7 +118,7 @@ class Slice(Linear):
             params["strides"] or (1,) * len(start_indices),
             strict=True,
         ):
-            config.append((start, n - start - dilated(m, stride), stride - 1))
+            config.append((start, n - start - dimensions.dilated(m, stride), stride - 1))
         return pad_p.call(
             ct, _structure.full((), 0, typeof(ct).dtype), padding_config=tuple(config)
         )
@@ -180,11 +171,11 @@ class Slice(Linear):
     ) -> Any:
         start_indices = params["start_indices"]
         steps = params["strides"] or (1,) * len(start_indices)
-        if not is_constant(steps):
+        if not dimensions.is_constant(steps):
             sizes.refuse("a step is dynamic")
         shape = sizes.bounded(outs[0].shape)
         spans = [(n - 1) * s + 1 if n else 0 for n, s in zip(shape, steps, strict=True)]
-        starts = [sizes.value(a) if is_symbolic(a) else a for a in start_indices]
+        starts = [sizes.value(a) if dimensions.is_symbolic(a) else a for a in start_indices]
         part = sizes.window(args[0], starts, spans)
         return (
             part if all(s == 1 for s in steps) else slice(part, (0,) * len(spans), spans, steps),
@@ -192,7 +183,7 @@ class Slice(Linear):
 
 
 def _is_at_origin(starts: Sequence[object]) -> bool:
-    return not any(is_symbolic(a) or a for a in starts)
+    return not any(dimensions.is_symbolic(a) or a for a in starts)
 
 
 def _check_slice(x: ShapedArray, starts: Any, limits: Any, strides: Sequence[int]) -> None:
@@ -266,7 +257,7 @@ class Pad(Primitive):
                 f"{padding_config}"
             )
         shape = tuple(
-            low + high + dilated(n, interior + 1)
+            low + high + dimensions.dilated(n, interior + 1)
             for n, (low, high, interior) in zip(x.shape, padding_config, strict=True)
         )
         if any(type(n) is int and n < 0 for n in shape):
@@ -274,7 +265,7 @@ class Pad(Primitive):
                 f"Dimension size after padding is not at least 0, got result shape {shape}, for "
                 f"padding_config {padding_config} and operand shape {x.shape}"
             )
-        check_not_negative("pad", shape)
+        dimensions.check_not_negative("pad", shape)
         return (ShapedArray(shape, x.dtype, x.weak_type and value.weak_type),)
 
     shard = partition.called("padding")
@@ -290,15 +281,16 @@ class Pad(Primitive):
         low, high, interior = zip(*padding_config, strict=True) if padding_config else ((), (), ())
         aval = ctx.avals_out[0].strengthen()
         if not any(
-            i != 0 and (bounds(a).low < 0 or bounds(b).low < 0) for a, b, i in padding_config
+            i != 0 and (dimensions.bounds(a).low < 0 or dimensions.bounds(b).low < 0)
+            for a, b, i in padding_config
         ):
             return (hlo.pad(ctx, x, value, low, high, interior, aval),)
         # First spread, then cut: XLA's partitioner aborts the process where one operation does
         # both.
-        start = [max_dim(-a, 0) for a in low]
-        before, after = ([max_dim(a, 0) for a in side] for side in (low, high))
+        start = [dimensions.max_dim(-a, 0) for a in low]
+        before, after = ([dimensions.max_dim(a, 0) for a in side] for side in (low, high))
         shape = tuple(
-            a + b + dilated(n, i + 1)
+            a + b + dimensions.dilated(n, i + 1)
             for n, a, b, i in zip(x.shape, before, after, interior, strict=True)
         )
         wide = hlo.pad(ctx, x, value, before, after, interior, aval.update(shape=shape))
@@ -380,17 +372,22 @@ class Pad(Primitive):
         padding_config: Sequence[tuple[int, int, int]],
     ) -> Any:
         (x, value), (aval, _) = args, avals
-        if not is_constant([interior for _, _, interior in padding_config]):
+        if not dimensions.is_constant([interior for _, _, interior in padding_config]):
             sizes.refuse("the number of holes between elements is dynamic")
         x = sizes.mask(x, aval, value)
         # A front of unknown length is padded to its bound, and then the window begins later.
         fronts = [
-            max(sizes.bounded(low), 0) if is_symbolic(low) else low for low, _, _ in padding_config
+            max(sizes.bounded(low), 0) if dimensions.is_symbolic(low) else low
+            for low, _, _ in padding_config
         ]
         config = [
             (
                 front,
-                0 if is_symbolic(n) or is_symbolic(low) or is_symbolic(high) else high,
+                0
+                if dimensions.is_symbolic(n)
+                or dimensions.is_symbolic(low)
+                or dimensions.is_symbolic(high)
+                else high,
                 interior,
             )
             for front, n, (low, high, interior) in zip(
@@ -399,7 +396,7 @@ class Pad(Primitive):
         ]
         (y,) = self.call(x, value, padding_config=tuple(config))
         starts = [
-            front - sizes.value(low) if is_symbolic(low) else 0
+            front - sizes.value(low) if dimensions.is_symbolic(low) else 0
             for front, (low, _, _) in zip(fronts, padding_config, strict=True)
         ]
         return (sizes.window(y, starts, outs[0].shape, value),)
@@ -415,7 +412,7 @@ def _unpadded(
     # As many as strides are long for each element: the slice then has n elements also where n may
     # be 0.
     highs = [
-        n * s - m + low if is_symbolic(n) else -high
+        n * s - m + low if dimensions.is_symbolic(n) else -high
         for n, m, s, (low, high, _) in zip(
             shape, np.shape(ct), strides, padding_config, strict=True
         )
@@ -503,7 +500,7 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
     3
     """
     at = canonical_axis(axis, np.ndim(operand), "index_in_dim")
-    place, size = as_size(index), np.shape(operand)[at]
+    place, size = dimensions.as_size(index), np.shape(operand)[at]
     if not -size <= place < size:
         raise IndexError(f"index {place} is out of bounds for axis {at} with size {size}")
     start = place + size if place < 0 else place
@@ -543,7 +540,7 @@ def _padding(entry: Any) -> tuple[Any, Any, Any]:
             f"    entry: {entry!r}\n"
             "  interior is the padding between elements, often 0; jnp.pad takes pairs."
         )
-    low, high, interior = (as_size(n) for n in entry)
+    low, high, interior = (dimensions.as_size(n) for n in entry)
     return low, high, interior
 
 
@@ -560,7 +557,7 @@ def _like_scalar(value: object, dtype: DTypeLike) -> Any:
 
 
 def _integers(xs: Sequence[object]) -> tuple[Any, ...]:
-    return tuple([as_size(x) for x in xs])
+    return tuple([dimensions.as_size(x) for x in xs])
 
 
 def _from_front(place: Any, size: int) -> Any:

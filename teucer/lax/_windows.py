@@ -24,16 +24,9 @@ from teucer._transform.batch import batch_flat
 from teucer._transform.jvp import jvp_flat
 from teucer._trees import pytrees
 from teucer.lax import _elementwise, _structure
+from teucer.lax import _reductions as reductions
 from teucer.lax._families import NUMERIC, Accepts
 from teucer.lax._identities import identity_of
-from teucer.lax._reductions import (
-    apply_scalar_jaxpr,
-    check_computation,
-    extreme_of,
-    monoid,
-    scalar_body,
-    tree_computation,
-)
 from teucer.lax._selection import where_else
 from teucer.lax._slicing import pad_p, slice_in_dim
 from teucer.lax._window_shapes import (
@@ -97,7 +90,7 @@ class _WindowReduction(Primitive):
         init = ctx.constant(identity_of(self.op, x.dtype), x.dtype)
         if self.op in ("maximum", "minimum") and x.dtype.kind != "c":
             return (_lower_extreme(ctx, x, init, self.op, Windows(**windows)),)
-        return _lower(ctx, [x], [init], scalar_body(ctx, self.op), Windows(**windows))
+        return _lower(ctx, [x], [init], reductions.scalar_body(ctx, self.op), Windows(**windows))
 
     def batch(
         self,
@@ -334,7 +327,7 @@ class ReduceWindow(Primitive):
                 )
         w = Windows(**windows)
         w.check(xs[0])
-        check_computation("reduce_window", jaxpr, xs)
+        reductions.check_computation("reduce_window", jaxpr, xs)
         return tuple(ShapedArray(w.out_shape(x.shape), x.dtype, x.weak_type) for x in xs)
 
     shard = partition.aligned
@@ -348,7 +341,7 @@ class ReduceWindow(Primitive):
         **windows: Unpack[WindowParams],
     ) -> Any:
         n, w = len(values) // 2, Windows(**windows)
-        op = extreme_of(jaxpr)
+        op = reductions.extreme_of(jaxpr)
         if op is not None and values[0].dtype.kind != "c":
             x, init = values
             y = _lower_extreme(ctx, x, init, op, w)
@@ -440,7 +433,7 @@ def _reduce_window_in_parts(
     n, w = len(operands) // 2, Windows(**windows)
 
     def combine(a: Any, b: Any) -> Any:
-        return apply_scalar_jaxpr(jaxpr, [*a, *b])
+        return reductions.apply_scalar_jaxpr(jaxpr, [*a, *b])
 
     shape = w.out_shape(np.shape(operands[0]))
     if 0 in shape:
@@ -632,7 +625,7 @@ class SelectAndScatterAdd(Primitive):
             source,
             init,
             lambda a, b: (hlo.compare(ctx, a, b, direction),),
-            scalar_body(ctx, "add"),
+            reductions.scalar_body(ctx, "add"),
             window=w.window_dimensions,
             strides=w.window_strides,
             padding=((0, 0),) * len(shape),
@@ -837,10 +830,10 @@ def reduce_window(
         avals[0], window_dimensions, window_strides, padding, (base_dilation, window_dilation)
     )
     if len(xs) == 1:
-        named = monoid(computation, inits[0], avals[0], _NAMED)
+        named = reductions.monoid(computation, inits[0], avals[0], _NAMED)
         if named is not None:
             return pytrees.tree_unflatten(tree, named.call(*xs, **w._asdict()))
-    jaxpr, out_tree = tree_computation("reduce_window", computation, tree, avals)
+    jaxpr, out_tree = reductions.tree_computation("reduce_window", computation, tree, avals)
     if out_tree != tree:
         raise ValueError(
             f"reduce_window output must have the same tree structure as the operands: {tree} vs. "

@@ -14,18 +14,8 @@ from teucer.lax import _elementwise as lax
 from teucer.lax import _structure
 from teucer.lax._families import scalar_like
 from teucer.lax._reductions import reduce_or
+from teucer.numpy import _promotion as promotion
 from teucer.numpy._library import fast
-from teucer.numpy._promotion import (
-    ANY,
-    INEXACT,
-    NUMERIC,
-    as_value,
-    broadcast_to,
-    check_arraylike,
-    convert,
-    promote,
-    promote_shapes,
-)
 from teucer.numpy._ufuncs import binary, is_kind
 
 __all__ = ["divmod", "float_power", "floor_divide", "fmod", "gcd", "lcm", "power", "remainder"]
@@ -68,10 +58,12 @@ def _remainder(x: ArrayLike, y: ArrayLike) -> Any:
     return lax.where_else(wrong, lax.add(rest, y), rest)
 
 
-floor_divide = binary("floor_divide", NUMERIC, _floor_divide, "Greatest integer not above x1 / x2.")
+floor_divide = binary(
+    "floor_divide", promotion.NUMERIC, _floor_divide, "Greatest integer not above x1 / x2."
+)
 remainder = binary(
     "remainder",
-    NUMERIC,
+    promotion.NUMERIC,
     _remainder,
     (
         "x1 - x2 * floor(x1 / x2): it has the sign of x2. 0 for integers where x2 is 0, nan for "
@@ -80,7 +72,7 @@ remainder = binary(
 )
 divmod = binary(
     "divmod",
-    NUMERIC,
+    promotion.NUMERIC,
     lambda x, y: (
         _float_divmod(x, y) if is_kind(x, np.floating) else (_floor_divide(x, y), _remainder(x, y))
     ),
@@ -88,7 +80,7 @@ divmod = binary(
 )
 fmod = binary(
     "fmod",
-    NUMERIC,
+    promotion.NUMERIC,
     lambda x, y: (
         lax.rem(x, lax.where_else(lax.eq(y, scalar_like(y, 0)), scalar_like(y, 1), y))
         if is_kind(x, np.integer)
@@ -126,25 +118,27 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     Array(8., dtype=float32, weak_type=True)
     """
     if integer_exponent(x2):
-        check_arraylike("power", x1)
-        base = as_value(x1)
+        promotion.check_arraylike("power", x1)
+        base = promotion.as_value(x1)
         if typeof(base).dtype == np.bool_:
-            base = convert(base, np.dtype(np.int32))
+            base = promotion.convert(base, np.dtype(np.int32))
         return lax.integer_pow(base, int(x2))
     return _power(x1, x2)
 
 
 @fast
 def _power(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    check_arraylike("power", x1, x2)
+    promotion.check_arraylike("power", x1, x2)
     x2_dtype = typeof(x2).dtype
     if is_kind(x1, np.inexact) and dtypes.issubdtype(x2_dtype, np.integer):
         aval = typeof(x1)
-        base = convert(as_value(x1), aval.dtype, aval.weak_type and typeof(x2).weak_type)
-        return lax.pow(*promote_shapes("power", base, convert(x2, x2_dtype)))
-    x, y = promote("power", NUMERIC, x1, x2)
+        base = promotion.convert(
+            promotion.as_value(x1), aval.dtype, aval.weak_type and typeof(x2).weak_type
+        )
+        return lax.pow(*promotion.promote_shapes("power", base, promotion.convert(x2, x2_dtype)))
+    x, y = promotion.promote("power", promotion.NUMERIC, x1, x2)
     if is_kind(x, np.integer):
-        return _integer_power(*(convert(v, typeof(v).dtype) for v in (x, y)))
+        return _integer_power(*(promotion.convert(v, typeof(v).dtype) for v in (x, y)))
     return lax.pow(x, y)
 
 
@@ -156,7 +150,7 @@ def _integer_power(x: ArrayLike, y: ArrayLike) -> Any:
     )  # here and below: modules of loops that few programs need
 
     zero, one = scalar_like(x, 0), scalar_like(x, 1)
-    x, y = (broadcast_to(v, shape) for v in (x, y))
+    x, y = (promotion.broadcast_to(v, shape) for v in (x, y))
     start = _structure.full(shape, 1, typeof(x).dtype)
 
     def step(state: Any) -> Any:
@@ -177,7 +171,10 @@ def _integer_power(x: ArrayLike, y: ArrayLike) -> Any:
 
 
 float_power = binary(
-    "float_power", INEXACT, lax.pow, "x1 to the power x2, computed on floats or complex numbers."
+    "float_power",
+    promotion.INEXACT,
+    lax.pow,
+    "x1 to the power x2, computed on floats or complex numbers.",
 )
 
 
@@ -185,14 +182,14 @@ float_power = binary(
 
 
 def _integers(name: str, *xs: Any) -> tuple[Any, Any]:
-    x, y = promote(name, ANY, *xs)
+    x, y = promotion.promote(name, promotion.ANY, *xs)
     if not is_kind(x, np.integer):
         raise ValueError(
             f"Arguments to jax.numpy.{name} must be integers.\n"
             f"    x1: {typeof(xs[0])}, x2: {typeof(xs[1])}"
         )
     shape = np.shape(x) or np.shape(y)
-    return broadcast_to(x, shape), broadcast_to(y, shape)
+    return promotion.broadcast_to(x, shape), promotion.broadcast_to(y, shape)
 
 
 def _magnitude(x: Any) -> Any:

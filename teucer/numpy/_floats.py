@@ -18,6 +18,7 @@ from teucer._derived.custom_jvp import custom_jvp
 from teucer.lax import _elementwise as lax
 from teucer.lax import _structure
 from teucer.lax._families import scalar_like
+from teucer.numpy import _ufuncs as ufuncs
 from teucer.numpy._library import at_once, fast
 from teucer.numpy._promotion import (
     ANY,
@@ -30,16 +31,6 @@ from teucer.numpy._promotion import (
     promote_dtypes,
     promote_shapes,
     refuse_out,
-)
-from teucer.numpy._ufuncs import (
-    as_array,
-    binary,
-    constant,
-    filled_like,
-    is_kind,
-    rint_operation,
-    strong_bools,
-    unary,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +48,7 @@ def _refuse_complex(
     x: ArrayLike,
     what: str = "does not support complex-valued inputs",
 ) -> None:
-    if is_kind(x, np.complexfloating):
+    if ufuncs.is_kind(x, np.complexfloating):
         raise kind(f"{name} {what}\n    x: {typeof(x).str_short(short_dtypes=True)}")
 
 
@@ -72,15 +63,15 @@ def _bits(x: ArrayLike) -> tuple[Any, Any]:
 
 def _signbit(x: ArrayLike) -> Any:
     _refuse_complex("jax.numpy.signbit", ValueError, x, "is not well defined for complex numbers")
-    if is_kind(x, np.unsignedinteger) or is_kind(x, np.bool_):
-        return filled_like(x, False)
-    if is_kind(x, np.integer):
-        return strong_bools(lax.lt(x, scalar_like(x, 0)))
+    if ufuncs.is_kind(x, np.unsignedinteger) or ufuncs.is_kind(x, np.bool_):
+        return ufuncs.filled_like(x, False)
+    if ufuncs.is_kind(x, np.integer):
+        return ufuncs.strong_bools(lax.lt(x, scalar_like(x, 0)))
     bits, _ = _bits(x)
     return lax.lt(bits, scalar_like(bits, 0))
 
 
-signbit = unary(
+signbit = ufuncs.unary(
     "signbit", ANY, _signbit, "Whether the sign bit is set: of negative numbers, and of -0."
 )
 
@@ -90,7 +81,7 @@ def _copysign(x: ArrayLike, y: ArrayLike) -> Any:
     return lax.where_else(_signbit(y), lax.neg(lax.abs(x)), lax.abs(x))
 
 
-copysign = binary("copysign", INEXACT, _copysign, "|x1| with the sign of x2.")
+copysign = ufuncs.binary("copysign", INEXACT, _copysign, "|x1| with the sign of x2.")
 
 
 @fast
@@ -160,7 +151,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
     check_arraylike("ldexp", x1, x2)
     own, exponent = typeof(x1).dtype, typeof(x2).dtype
-    if is_kind(x1, np.complexfloating) or is_kind(x2, np.inexact):
+    if ufuncs.is_kind(x1, np.complexfloating) or ufuncs.is_kind(x2, np.inexact):
         raise ValueError(
             f"ldexp not supported for input types {(own, exponent)}\n"
             "  x2 must be integers, x1 real numbers."
@@ -230,7 +221,7 @@ def _spacing(x: Array) -> Any:
     return lax.where_else(lax.ge(magnitude, infinity), scalar_like(x, np.nan), gap)
 
 
-spacing = unary(
+spacing = ufuncs.unary(
     "spacing", INEXACT, _spacing, "Distance to the next number away from zero, with the sign of x."
 )
 
@@ -246,9 +237,9 @@ def _infinite(name: str, value: float) -> Any:
             name, ValueError, x, "is not well defined for complex types (isposinf/isneginf)"
         )
         return (
-            strong_bools(lax.eq(as_value(x), scalar_like(x, value)))
-            if is_kind(x, np.floating)
-            else filled_like(x, False)
+            ufuncs.strong_bools(lax.eq(as_value(x), scalar_like(x, value)))
+            if ufuncs.is_kind(x, np.floating)
+            else ufuncs.filled_like(x, False)
         )
 
     def function(x: Any, /, out: None = None) -> Any:
@@ -273,20 +264,20 @@ def _heaviside(x: ArrayLike, y: ArrayLike) -> Any:
     step = lax.where_else(
         lax.lt(x, zero), zero, lax.where_else(lax.gt(x, zero), scalar_like(x, 1), y)
     )
-    return lax.where_else(lax.ne(x, x), constant(x, np.nan), step)
+    return lax.where_else(lax.ne(x, x), ufuncs.constant(x, np.nan), step)
 
 
-heaviside = binary(
+heaviside = ufuncs.binary(
     "heaviside", INEXACT, _heaviside, "Step: 0 where x1 < 0, x2 where x1 = 0, 1 where x1 > 0."
 )
-fmax = binary(
+fmax = ufuncs.binary(
     "fmax",
     ANY,
     lambda x, y: lax.where_else(lax.bitwise_or(_greater(x, y), lax.ne(y, y)), x, y),
     "Greater of x1 and x2; the other one if one is nan.",
     keyword=True,
 )
-fmin = binary(
+fmin = ufuncs.binary(
     "fmin",
     ANY,
     lambda x, y: lax.where_else(lax.bitwise_or(_less(x, y), lax.ne(y, y)), x, y),
@@ -297,14 +288,14 @@ fmin = binary(
 
 def _greater(x: ArrayLike, y: ArrayLike) -> Any:
     """x > y, on complex numbers by real, then by imaginary parts."""
-    if not is_kind(x, np.complexfloating):
+    if not ufuncs.is_kind(x, np.complexfloating):
         return lax.gt(x, y)
     return lax.bitwise_and(lax.ne(lax.max(x, y), y), lax.bitwise_and(lax.eq(x, x), lax.eq(y, y)))
 
 
 def _less(x: ArrayLike, y: ArrayLike) -> Any:
     """x < y, in the same order; never where one is nan."""
-    if not is_kind(x, np.complexfloating):
+    if not ufuncs.is_kind(x, np.complexfloating):
         return lax.lt(x, y)
     return lax.bitwise_and(lax.ne(lax.min(x, y), y), lax.bitwise_and(lax.eq(x, x), lax.eq(y, y)))
 
@@ -313,13 +304,13 @@ def _less(x: ArrayLike, y: ArrayLike) -> Any:
 def _nan_to_num(x: ArrayLike, nan: object, posinf: object, neginf: object) -> Any:
     check_arraylike("nan_to_num", x)
     x = as_value(x)
-    if is_kind(x, np.complexfloating):
+    if ufuncs.is_kind(x, np.complexfloating):
         parts = [
             _nan_to_num.__wrapped__(part(x), nan, posinf, neginf) for part in (lax.real, lax.imag)
         ]
         return lax.complex(*parts)
-    if not is_kind(x, np.floating):
-        return as_array(x)
+    if not ufuncs.is_kind(x, np.floating):
+        return ufuncs.as_array(x)
     dtype = typeof(x).dtype
     info = dtypes.finfo(dtype)
     x = _structure.convert_element_type(x, dtype)
@@ -379,7 +370,7 @@ def _length(x: Array, y: Array) -> Any:
     length = lax.where_else(
         none, greater, lax.mul(greater, lax.sqrt(lax.add(one, lax.square(ratio))))
     )
-    return lax.where_else(infinite, constant(x, np.inf), length)
+    return lax.where_else(infinite, ufuncs.constant(x, np.inf), length)
 
 
 @_length.defjvp
@@ -409,14 +400,14 @@ def _positive_length(x: Array, y: Array) -> Any:
     return lax.where_else(lax.eq(length, scalar_like(length, 0)), scalar_like(length, 1), length)
 
 
-hypot = binary(
+hypot = ufuncs.binary(
     "hypot", INEXACT, _hypot, "Length sqrt(x1^2 + x2^2), without overflow; inf if one is infinite."
 )
 
 
 def _logaddexp(x: ArrayLike, y: ArrayLike) -> Any:
     """log(e^x + e^y) = max + log(1 + e^-|x - y|)."""
-    if is_kind(x, np.complexfloating):
+    if ufuncs.is_kind(x, np.complexfloating):
         swap = _greater(y, x)
         x, y = lax.where_else(swap, y, x), lax.where_else(swap, x, y)
         # Two equal infinities have no difference, whose sum is themselves.
@@ -473,28 +464,30 @@ def _full_operands(x: ArrayLike, y: ArrayLike) -> tuple[Any, ...]:
 
 def _logaddexp2(x: ArrayLike, y: ArrayLike) -> Any:
     """log2(2^x + 2^y), by way of natural logarithms."""
-    scale = constant(x, math.log(2))
+    scale = ufuncs.constant(x, math.log(2))
     return lax.div(_logaddexp(*_full_operands(lax.mul(x, scale), lax.mul(y, scale))), scale)
 
 
-logaddexp = binary(
+logaddexp = ufuncs.binary(
     "logaddexp",
     INEXACT,
     lambda x, y: _logaddexp(*_full_operands(x, y)),
     "log(e^x1 + e^x2), without overflow.",
 )
-logaddexp2 = binary("logaddexp2", INEXACT, _logaddexp2, "log2(2^x1 + 2^x2), without overflow.")
+logaddexp2 = ufuncs.binary(
+    "logaddexp2", INEXACT, _logaddexp2, "log2(2^x1 + 2^x2), without overflow."
+)
 
 
 @fast
 def _angle(z: ArrayLike, /) -> Any:
     (x,) = promote_dtypes("angle", ANY, z)
-    if is_kind(x, np.complexfloating):
+    if ufuncs.is_kind(x, np.complexfloating):
         return lax.atan2(lax.imag(x), lax.real(x))
     # As in JAX: of an array of floats in its dtype, of a number in the default one.
     dtype = (
         typeof(x).dtype
-        if is_kind(x, np.inexact) and np.ndim(x)
+        if ufuncs.is_kind(x, np.inexact) and np.ndim(x)
         else dtypes.canonicalize_dtype(float)
     )
     x = _structure.convert_element_type(x, dtype)
@@ -529,7 +522,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     check_arraylike("round", a)
     refuse_out("round", out)
     decimals = operator.index(decimals)
-    if is_kind(a, np.integer) and decimals < 0:
+    if ufuncs.is_kind(a, np.integer) and decimals < 0:
         raise NotImplementedError(
             "integer np.round not implemented for decimals < 0\n  Convert to a float first."
         )
@@ -541,11 +534,11 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
 @fast(static=("decimals",))
 def _round(x: ArrayLike, decimals: int) -> Any:
     (x,) = promote("round", ANY, x)
-    if is_kind(x, np.integer):
-        return as_array(x)
+    if ufuncs.is_kind(x, np.integer):
+        return ufuncs.as_array(x)
     if decimals == 0:
-        return rint_operation(x)
-    if is_kind(x, np.complexfloating):
+        return ufuncs.rint_operation(x)
+    if ufuncs.is_kind(x, np.complexfloating):
         return lax.complex(
             _round.__wrapped__(lax.real(x), decimals), _round.__wrapped__(lax.imag(x), decimals)
         )

@@ -16,25 +16,13 @@ from teucer._core.trace import Tracer
 from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim, min_dim
 from teucer.lax import _elementwise, _structure
-from teucer.numpy import _matrices
+from teucer.numpy import _matrices, _operands
 from teucer.numpy._creation import arange, asarray, ones
 from teucer.numpy._library import at_once, fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import moveaxis, ravel, reshape
 from teucer.numpy._matrices import tril, triu
 from teucer.numpy._nonzero import nonzero
-from teucer.numpy._operands import (
-    axis_of,
-    broadcast_value,
-    concrete,
-    index_dtype,
-    operand,
-    operands,
-    positions,
-    promoted,
-    several,
-    size_as,
-)
 from teucer.numpy._promotion import ANY, broadcast_shapes, convert
 from teucer.numpy._stacking import concatenate, stack
 
@@ -60,10 +48,10 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     >>> diagonal(np.arange(6).reshape(2, 3), 1).tolist()
     [1, 5]
     """
-    x = operand("diagonal", a)
+    x = _operands.operand("diagonal", a)
     if x.ndim < 2:
         raise ValueError("diagonal requires an array of at least two dimensions.")
-    i, j = axis_of(x, axis1), axis_of(x, axis2)
+    i, j = _operands.axis_of(x, axis1), _operands.axis_of(x, axis2)
     if i == j:
         raise ValueError("axis1 and axis2 cannot be same")
     return _diagonal(x, operator.index(offset), i, j)
@@ -85,7 +73,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
         raise ValueError(f"n argument to diag_indices must be nonnegative, got {n}")
     if axes < 0:
         raise ValueError(f"ndim argument to diag_indices must be nonnegative, got {ndim}")
-    return (arange(size, dtype=index_dtype()),) * axes
+    return (arange(size, dtype=_operands.index_dtype()),) * axes
 
 
 def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
@@ -94,7 +82,7 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     >>> len(diag_indices_from(np.zeros((2, 2))))
     2
     """
-    shape = operand("diag_indices_from", arr).shape
+    shape = _operands.operand("diag_indices_from", arr).shape
     if len(shape) < 2:
         raise ValueError("input array must be at least 2-d")
     if any(n != shape[0] for n in shape):
@@ -113,7 +101,9 @@ def _symbolic_triangle(mask: Any, n: Any, k: int, m: Any) -> tuple[Any, Any] | N
 
 def _triangle(places: tuple[np.ndarray[Any, Any], ...]) -> tuple[Any, Any]:
     rows, columns = places
-    return asarray(rows.astype(index_dtype())), asarray(columns.astype(index_dtype()))
+    return asarray(rows.astype(_operands.index_dtype())), asarray(
+        columns.astype(_operands.index_dtype())
+    )
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
@@ -139,7 +129,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
 
 
 def _plane(name: str, arr: ArrayLike) -> tuple[Any, ...]:
-    shape: tuple[Any, ...] = np.shape(operand(name, arr))
+    shape: tuple[Any, ...] = np.shape(_operands.operand(name, arr))
     if len(shape) != 2:
         raise ValueError(f"Only 2-D inputs are accepted, got shape {shape}")
     return shape
@@ -180,7 +170,7 @@ def fill_diagonal(
             "wrap=True is not implemented, must use wrap=False\n"
             "  Set the elements that are wrapped to with a.at[rows, columns].set(val)."
         )
-    x, value = operands("fill_diagonal", a, val)
+    x, value = _operands.operands("fill_diagonal", a, val)
     if x.ndim < 2:
         raise ValueError("array must be at least 2-d")
     if x.ndim > 2 and len(set(x.shape)) != 1:
@@ -188,8 +178,8 @@ def fill_diagonal(
     n = functools.reduce(min_dim, x.shape)
     if n == 0 or value.size == 0:
         return x
-    values = ravel(value)[positions(n) % value.size] if value.ndim else value
-    return x.at[(positions(n),) * x.ndim].set(values)
+    values = ravel(value)[_operands.positions(n) % value.size] if value.ndim else value
+    return x.at[(_operands.positions(n),) * x.ndim].set(values)
 
 
 def ix_(*args: object) -> tuple[Array, ...]:
@@ -200,16 +190,16 @@ def ix_(*args: object) -> tuple[Array, ...]:
     [(2, 1), (1, 3)]
     """
     out = []
-    for i, x in enumerate(operands("ix", *args)):
+    for i, x in enumerate(_operands.operands("ix", *args)):
         if x.ndim != 1:
             raise ValueError(
                 f"Arguments to jax.numpy.ix_ must be 1-dimensional, got shape {x.shape}"
             )
         if x.dtype == np.bool_:
-            known = concrete(x, "ix_", "a mask must be known")
-            x = asarray(known.nonzero()[0].astype(index_dtype()))
+            known = _operands.concrete(x, "ix_", "a mask must be known")
+            x = asarray(known.nonzero()[0].astype(_operands.index_dtype()))
         elif x.size == 0:
-            x = convert(x, index_dtype())
+            x = convert(x, _operands.index_dtype())
         out.append(
             reshape(x, (1,) * i + (-1,) + (1,) * (len(args) - i - 1))
             if x.size
@@ -225,15 +215,15 @@ def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Array, ...]:
     >>> [int(i) for i in unravel_index(5, (2, 3))]
     [1, 2]
     """
-    places = operand("unravel_index", indices)
-    sizes = tuple(shape) if isinstance(shape, Sequence) else several(shape)
+    places = _operands.operand("unravel_index", indices)
+    sizes = tuple(shape) if isinstance(shape, Sequence) else _operands.several(shape)
     if not dtypes.issubdtype(places.dtype, np.integer):
         raise TypeError(f"unravel_index: indices must be integers, got {places.dtype}")
     kind = dtypes.result_type(
         places, *(n for n in sizes if not is_symbolic(n)), return_weak_type_flag=True
     )
     if any(isinstance(n, Tracer) for n in sizes):
-        return tuple(_unravel_traced(places, operands("unravel_index", *sizes), kind))
+        return tuple(_unravel_traced(places, _operands.operands("unravel_index", *sizes), kind))
     return tuple(_unravel(places, tuple(map(as_size, sizes)), kind))
 
 
@@ -250,7 +240,9 @@ def _unravel_traced(places: Array, sizes: Sequence[Array], kind: tuple[Any, bool
 @fast(static=("shape", "kind"))
 def _unravel(places: object, shape: tuple[int, ...], kind: tuple[Any, bool]) -> Any:
     dtype = _counting_dtype(places)
-    return _by_axis(places, shape, kind, lambda n, least: size_as(max_dim(n, least), dtype))
+    return _by_axis(
+        places, shape, kind, lambda n, least: _operands.size_as(max_dim(n, least), dtype)
+    )
 
 
 def _counting_dtype(places: Any) -> Any:
@@ -298,9 +290,10 @@ def ravel_multi_index(
     if len(multi_index) != len(dims):
         raise ValueError(f"len(multi_index)={len(multi_index)} != len(dims)={len(dims)}")
     sizes = tuple(
-        operator.index(concrete(n, "ravel_multi_index", "dims must be known")[()]) for n in dims
+        operator.index(_operands.concrete(n, "ravel_multi_index", "dims must be known")[()])
+        for n in dims
     )
-    places = operands("ravel_multi_index", *multi_index)
+    places = _operands.operands("ravel_multi_index", *multi_index)
     for p in places:
         if not dtypes.issubdtype(p.dtype, np.integer):
             raise TypeError("only int indices permitted")
@@ -311,7 +304,7 @@ def ravel_multi_index(
         raise ValueError(f"invalid order={order!r}. Expected 'C' or 'F'")
     for p, n, m in zip(places, sizes, modes, strict=True):
         if m == "raise":
-            known = concrete(
+            known = _operands.concrete(
                 p,
                 "ravel_multi_index",
                 "The error occurred because ravel_multi_index was jit-compiled with "
@@ -325,7 +318,7 @@ def ravel_multi_index(
     wanted = (
         dtypes.result_type(*places)
         if dtype is None and multi_index
-        else index_dtype()
+        else _operands.index_dtype()
         if dtype is None
         else dtypes.check_user_dtype_supported(dtype, "ravel_multi_index")
     )
@@ -350,7 +343,7 @@ def _ravel(
             p = p % n
         elif modes[i] == "clip":
             p = _elementwise.clamp(_structure.number(0, dtype), p, _structure.number(n - 1, dtype))
-        out = out + broadcast_value(p, shape) * _structure.number(stride, dtype)
+        out = out + _operands.broadcast_value(p, shape) * _structure.number(stride, dtype)
         stride *= n
     return out
 
@@ -382,7 +375,11 @@ class _Grid:
         with numpy_dtype_promotion(
             "standard"
         ):  # no line is an argument that the user would convert
-            lines = promoted(self.name, ANY, *(_range(s, self.name) for s in key)) if key else []
+            lines = (
+                _operands.promoted(self.name, ANY, *(_range(s, self.name) for s in key))
+                if key
+                else []
+            )
         n = len(lines)
         opened = [
             _structure.reshape(x, (1,) * i + x.shape + (1,) * (n - i - 1))
@@ -392,9 +389,9 @@ class _Grid:
             return opened
         shape = tuple(x.shape[0] for x in lines)
         return (
-            stack([broadcast_value(x, shape) for x in opened])
+            stack([_operands.broadcast_value(x, shape) for x in opened])
             if opened
-            else asarray([], index_dtype())
+            else asarray([], _operands.index_dtype())
         )
 
 

@@ -15,17 +15,10 @@ from teucer.lax import _structure
 from teucer.lax._families import scalar_like
 from teucer.lax.linalg import _eigen as _linalg_eigen
 from teucer.lax.linalg import _svd as _linalg_svd
+from teucer.numpy import _promotion as promotion
 from teucer.numpy._library import fast
 from teucer.numpy._linalg_decompositions import matrices
 from teucer.numpy._linalg_systems import inv
-from teucer.numpy._promotion import (
-    INEXACT,
-    broadcast_shapes,
-    broadcast_to,
-    check_arraylike,
-    convert,
-    promote_dtypes,
-)
 from teucer.numpy._reductions import axes_of, axis_key, fold, keep
 from teucer.numpy._ufuncs import is_kind
 
@@ -34,8 +27,8 @@ if TYPE_CHECKING:
 
 
 def _operand(name: str, x: ArrayLike) -> Array:
-    check_arraylike(f"jnp.linalg.{name}", x)
-    (value,) = promote_dtypes(f"jnp.linalg.{name}", INEXACT, x)
+    promotion.check_arraylike(f"jnp.linalg.{name}", x)
+    (value,) = promotion.promote_dtypes(f"jnp.linalg.{name}", promotion.INEXACT, x)
     return _structure.convert_element_type(value, typeof(value).dtype)
 
 
@@ -166,7 +159,7 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") ->
 def _rank(x: ArrayLike, tolerance: object, hermitian: bool) -> Any:
     x = _operand("matrix_rank", x)
     if np.ndim(x) < 2:
-        return convert(
+        return promotion.convert(
             fold("any", lax.ne(x, scalar_like(x, 0)), None, False, None, None), np.dtype(np.int32)
         )
     s = (
@@ -179,11 +172,13 @@ def _rank(x: ArrayLike, tolerance: object, hermitian: bool) -> Any:
         eps = float(dtypes.finfo(typeof(x).dtype).eps)
         limit = lax.mul(greatest, scalar_like(s, max(np.shape(x)[-2:]) * eps))
     else:
-        limit = convert(tolerance, typeof(s).dtype)
+        limit = promotion.convert(tolerance, typeof(s).dtype)
         limit = _structure.reshape(limit, (*np.shape(limit), 1)) if np.ndim(limit) else limit
-    shape = broadcast_shapes("matrix_rank", [np.shape(s), np.shape(limit)])
-    kept = lax.gt(broadcast_to(s, shape), broadcast_to(limit, shape))
-    return fold("sum", convert(kept, dtypes.canonicalize_dtype(int)), -1, False, None, None)
+    shape = promotion.broadcast_shapes("matrix_rank", [np.shape(s), np.shape(limit)])
+    kept = lax.gt(promotion.broadcast_to(s, shape), promotion.broadcast_to(limit, shape))
+    return fold(
+        "sum", promotion.convert(kept, dtypes.canonicalize_dtype(int)), -1, False, None, None
+    )
 
 
 def matrix_rank(
@@ -216,7 +211,7 @@ def cond(x: ArrayLike, p: Any = None) -> Any:
     >>> cond(np.float32([[2, 0], [0, 1]]))
     Array(2., dtype=float32)
     """
-    check_arraylike("jnp.linalg.cond", x)
+    promotion.check_arraylike("jnp.linalg.cond", x)
     if np.ndim(x) < 2:
         raise ValueError(
             f"jnp.linalg.cond: input array must be at least 2D; got arr.shape={np.shape(x)}"

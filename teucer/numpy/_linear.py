@@ -13,17 +13,8 @@ from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer.lax import _dot, _joining, _slicing, _structure
 from teucer.lax import _elementwise as lax
+from teucer.numpy import _promotion as promotion
 from teucer.numpy._library import at_once, converting, fast
-from teucer.numpy._promotion import (
-    ANY,
-    as_value,
-    broadcast_shapes,
-    broadcast_to,
-    check_arraylike,
-    promote,
-    promote_dtypes,
-    refuse_out,
-)
 from teucer.numpy._ufuncs import is_kind
 
 if TYPE_CHECKING:
@@ -80,8 +71,8 @@ def dot(
     >>> dot(np.float32([1, 2]), np.float32([3, 4]))
     Array(11., dtype=float32)
     """
-    check_arraylike("dot", a, b)
-    x, y = promote_dtypes("dot", ANY, a, b)
+    promotion.check_arraylike("dot", a, b)
+    x, y = promotion.promote_dtypes("dot", promotion.ANY, a, b)
     x_ndim, y_ndim = np.ndim(x), np.ndim(y)
     if not x_ndim or not y_ndim:
         contract: Any = ((), ())
@@ -111,13 +102,13 @@ def matmul(
     >>> matmul(np.float32([[1, 2], [3, 4]]), np.float32([1, 1]))
     Array([3., 7.], dtype=float32)
     """
-    check_arraylike("matmul", a, b)
+    promotion.check_arraylike("matmul", a, b)
     for i, v in enumerate((a, b)):
         if np.ndim(v) < 1:
             raise ValueError(
                 f"matmul input operand {i} must have ndim at least 1, but it has ndim 0"
             )
-    x, y = promote_dtypes("matmul", ANY, a, b)
+    x, y = promotion.promote_dtypes("matmul", promotion.ANY, a, b)
     x_ndim, y_ndim = np.ndim(x), np.ndim(y)
     x_axis, y_axis = x_ndim - 1, max(0, y_ndim - 2)
     _contracted("matmul", x, x_axis, y, y_axis)
@@ -140,7 +131,7 @@ def _batched_matmul(
     but multiplied out."""
     x_lead, y_lead = np.shape(x)[:-2], np.shape(y)[:-2]
     try:
-        lead = broadcast_shapes("matmul", (x_lead, y_lead))
+        lead = promotion.broadcast_shapes("matmul", (x_lead, y_lead))
     except (TypeError, ValueError) as err:
         raise ValueError(
             f"Incompatible types for matmul arguments: {typeof(x)} and {typeof(y)}\n"
@@ -192,8 +183,8 @@ def vdot(
     >>> vdot(np.complex64([1j]), np.complex64([1j]))
     Array(1.+0.j, dtype=complex64)
     """
-    check_arraylike("vdot", a, b)
-    x, y = (_structure.reshape(as_value(v), (math.prod(np.shape(v)),)) for v in (a, b))
+    promotion.check_arraylike("vdot", a, b)
+    x, y = (_structure.reshape(promotion.as_value(v), (math.prod(np.shape(v)),)) for v in (a, b))
     x = lax.conj(x) if is_kind(x, np.complexfloating) else x
     return dot.__wrapped__(x, y, precision=precision, preferred_element_type=preferred_element_type)
 
@@ -213,8 +204,8 @@ def inner(
     >>> inner(np.float32([1, 2]), np.float32([3, 4]))
     Array(11., dtype=float32)
     """
-    check_arraylike("inner", a, b)
-    x, y = promote_dtypes("inner", ANY, a, b)
+    promotion.check_arraylike("inner", a, b)
+    x, y = promotion.promote_dtypes("inner", promotion.ANY, a, b)
     axes: Any = ((np.ndim(x) - 1,), (np.ndim(y) - 1,)) if np.ndim(x) and np.ndim(y) else ((), ())
     if axes[0]:
         _contracted("inner", x, axes[0][0], y, axes[1][0])
@@ -223,11 +214,13 @@ def inner(
 
 @fast
 def _outer(a: ArrayLike, b: ArrayLike) -> Any:
-    x, y = promote(
+    x, y = promotion.promote(
         "outer",
-        ANY,
+        promotion.ANY,
         *(
-            _structure.reshape(as_value(v), (math.prod(np.shape(v)), 1)[:: -1 if i else 1])
+            _structure.reshape(
+                promotion.as_value(v), (math.prod(np.shape(v)), 1)[:: -1 if i else 1]
+            )
             for i, v in enumerate((a, b))
         ),
     )
@@ -242,8 +235,8 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     Array([[3, 4],
            [6, 8]], dtype=int32)
     """
-    refuse_out("outer", out)
-    check_arraylike("outer", a, b)
+    promotion.refuse_out("outer", out)
+    promotion.check_arraylike("outer", a, b)
     return _outer(a, b)
 
 
@@ -266,7 +259,7 @@ def tensordot(
     >>> tensordot(np.ones((2, 3, 4), np.float32), np.ones((3, 4, 5), np.float32)).shape
     (2, 5)
     """
-    check_arraylike("tensordot", a, b)
+    promotion.check_arraylike("tensordot", a, b)
     pairs = _tensordot_axes(axes, np.shape(a), np.shape(b))
     return _tensordot(a, b, pairs, precision, preferred_element_type, out_sharding)
 
@@ -312,7 +305,7 @@ def _tensordot(
     preferred: object,
     out_sharding: OutSharding,
 ) -> Any:
-    x, y = promote_dtypes("tensordot", ANY, a, b)
+    x, y = promotion.promote_dtypes("tensordot", promotion.ANY, a, b)
     for i, j in zip(*axes, strict=True):
         _contracted("tensordot", x, i, y, j)
     return product(x, y, (axes, ((), ())), precision, preferred, out_sharding)
@@ -335,8 +328,8 @@ def vecdot(
     >>> vecdot(np.float32([[1, 2], [3, 4]]), np.float32([1, 1]))
     Array([3., 7.], dtype=float32)
     """
-    check_arraylike("vecdot", x1, x2)
-    x, y = promote_dtypes("vecdot", ANY, x1, x2)
+    promotion.check_arraylike("vecdot", x1, x2)
+    x, y = promotion.promote_dtypes("vecdot", promotion.ANY, x1, x2)
     i, j = (_structure.canonical_axis(axis, np.ndim(v)) for v in (x, y))
     if np.shape(x)[i] != np.shape(y)[j]:
         raise ValueError(
@@ -362,8 +355,8 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     >>> matvec(np.float32([[1, 2], [3, 4]]), np.float32([1, 1]))
     Array([3., 7.], dtype=float32)
     """
-    check_arraylike("matvec", x1, x2)
-    y = as_value(x2)
+    promotion.check_arraylike("matvec", x1, x2)
+    y = promotion.as_value(x2)
     out = matmul.__wrapped__(x1, _structure.reshape(y, (*np.shape(y), 1)))
     return _structure.reshape(out, np.shape(out)[:-1])
 
@@ -376,8 +369,8 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     >>> vecmat(np.float32([1, 1]), np.float32([[1, 2], [3, 4]]))
     Array([4., 6.], dtype=float32)
     """
-    check_arraylike("vecmat", x1, x2)
-    x = as_value(x1)
+    promotion.check_arraylike("vecmat", x1, x2)
+    x = promotion.as_value(x1)
     x = lax.conj(x) if is_kind(x, np.complexfloating) else x
     out = matmul.__wrapped__(_structure.reshape(x, (*np.shape(x)[:-1], 1, np.shape(x)[-1])), x2)
     return _structure.reshape(out, (*np.shape(out)[:-2], np.shape(out)[-1]))
@@ -390,13 +383,13 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     >>> kron(np.int32([1, 2]), np.int32([1, 1]))
     Array([1, 1, 2, 2], dtype=int32)
     """
-    check_arraylike("kron", a, b)
-    x, y = promote_dtypes("kron", ANY, a, b)
+    promotion.check_arraylike("kron", a, b)
+    x, y = promotion.promote_dtypes("kron", promotion.ANY, a, b)
     n = max(np.ndim(x), np.ndim(y))
     x_shape, y_shape = ((1,) * (n - np.ndim(v)) + tuple(np.shape(v)) for v in (x, y))
     x = _structure.reshape(x, tuple(d for size in x_shape for d in (size, 1)))
     y = _structure.reshape(y, tuple(d for size in y_shape for d in (1, size)))
-    x, y = promote("kron", ANY, x, y)
+    x, y = promotion.promote("kron", promotion.ANY, x, y)
     out = lax.bitwise_and(x, y) if typeof(x).dtype == np.bool_ else lax.mul(x, y)
     return _structure.reshape(out, tuple(p * q for p, q in zip(x_shape, y_shape, strict=True)))
 
@@ -418,10 +411,10 @@ def cross(
     >>> cross(np.int32([1, 0, 0]), np.int32([0, 1, 0]))
     Array([0, 0, 1], dtype=int32)
     """
-    check_arraylike("cross", a, b)
+    promotion.check_arraylike("cross", a, b)
     if axis is not None:
         axisa = axisb = axisc = axis
-    x, y = promote_dtypes("cross", ANY, a, b)
+    x, y = promotion.promote_dtypes("cross", promotion.ANY, a, b)
     x, y = _structure.moveaxis(x, axisa, -1), _structure.moveaxis(y, axisb, -1)
     sizes = np.shape(x)[-1], np.shape(y)[-1]
     if any(size not in (2, 3) for size in sizes):
@@ -429,7 +422,7 @@ def cross(
             "Dimension must be either 2 or 3 for cross product\n"
             f"    a: {typeof(a).str_short()}, b: {typeof(b).str_short()}"
         )
-    lead = broadcast_shapes("cross", [np.shape(v)[:-1] for v in (x, y)])
+    lead = promotion.broadcast_shapes("cross", [np.shape(v)[:-1] for v in (x, y)])
     p, q = ([_component(v, i, lead) for i in range(np.shape(v)[-1])] for v in (x, y))
 
     def minor(i: int, j: int) -> Any:
@@ -450,7 +443,7 @@ def cross(
 def _component(x: Array, i: int, lead: Sequence[int]) -> Any:
     """The i-th component of vectors along the last axis."""
     part = _at(x, i)
-    return broadcast_to(part, lead) if np.shape(part) != tuple(lead) else part
+    return promotion.broadcast_to(part, lead) if np.shape(part) != tuple(lead) else part
 
 
 def _at(x: Array, i: int) -> Any:

@@ -15,17 +15,8 @@ from teucer.lax import _elementwise as lax
 from teucer.lax import _reductions, _structure
 from teucer.lax._families import scalar_like
 from teucer.numpy import _creation
+from teucer.numpy import _promotion as promotion
 from teucer.numpy._library import fast
-from teucer.numpy._promotion import (
-    ANY,
-    alike_before_repeated,
-    as_value,
-    broadcast_shapes,
-    broadcast_to,
-    check_arraylike,
-    promote,
-    promote_dtypes,
-)
 from teucer.numpy._ufuncs import constant, filled_like, is_kind
 
 if TYPE_CHECKING:
@@ -44,7 +35,7 @@ def _all(x: Array) -> Any:
 
 
 def _close(a: ArrayLike, b: ArrayLike, rtol: object, atol: object, equal_nan: bool) -> Any:
-    x, y = promote("isclose", ANY, a, b)
+    x, y = promotion.promote("isclose", promotion.ANY, a, b)
     if not is_kind(x, np.inexact):
         if is_kind(x, np.bool_) or typeof(x).extended:
             return lax.eq(x, y)
@@ -86,7 +77,7 @@ def isclose(
     >>> isclose(1.0, 1.000001)
     Array(True, dtype=bool)
     """
-    check_arraylike("isclose", a, b)
+    promotion.check_arraylike("isclose", a, b)
     return _close(a, b, rtol, atol, equal_nan)
 
 
@@ -103,13 +94,13 @@ def allclose(
     >>> allclose(np.float32([1, 2]), np.float32([1, 2]))
     Array(True, dtype=bool)
     """
-    check_arraylike("allclose", a, b)
+    promotion.check_arraylike("allclose", a, b)
     return _all(_close(a, b, rtol, atol, equal_nan))
 
 
 @fast(static=("equal_nan",))
 def _array_equal(a: Array, b: Array, equal_nan: bool) -> Any:
-    x, y = promote("array_equal", ANY, a, b)
+    x, y = promotion.promote("array_equal", promotion.ANY, a, b)
     same = lax.eq(x, y)
     same = lax.bitwise_or(same, lax.bitwise_and(lax.ne(x, x), lax.ne(y, y))) if equal_nan else same
     return lax.convert_element_type(_all(same), np.dtype(bool))
@@ -137,7 +128,7 @@ def array_equiv(a1: ArrayLike | Sequence[Any], a2: ArrayLike | Sequence[Any]) ->
     """
     a, b = _creation.asarray(a1), _creation.asarray(a2)
     try:
-        broadcast_shapes("array_equiv", (a.shape, b.shape))
+        promotion.broadcast_shapes("array_equiv", (a.shape, b.shape))
     except (TypeError, ValueError):
         return _creation.array(False)
     return _array_equal(a, b, False)
@@ -148,7 +139,7 @@ def array_equiv(a1: ArrayLike | Sequence[Any], a2: ArrayLike | Sequence[Any]) ->
 
 @fast
 def _clip(x: ArrayLike, low: ArrayLike | None, high: ArrayLike | None) -> Any:
-    check_arraylike("clip", x)
+    promotion.check_arraylike("clip", x)
     for bound in (x, low, high):
         if bound is not None and is_kind(bound, np.complexfloating):
             raise ValueError(
@@ -156,11 +147,11 @@ def _clip(x: ArrayLike, low: ArrayLike | None, high: ArrayLike | None) -> Any:
                 "Complex values have no ordering and cannot be clipped.\n"
                 "  Clip jnp.real(x) and jnp.imag(x)."
             )
-    x = as_value(x)
+    x = promotion.as_value(x)
     if low is not None:
-        x = lax.max(*promote("maximum", ANY, low, x))
+        x = lax.max(*promotion.promote("maximum", promotion.ANY, low, x))
     if high is not None:
-        x = lax.min(*promote("minimum", ANY, high, x))
+        x = lax.min(*promotion.promote("minimum", promotion.ANY, high, x))
     return x
 
 
@@ -177,31 +168,31 @@ def clip(
     """
     if arr is None:
         raise ValueError("At most one of min, max and arr may be None: no array given to clip.")
-    check_arraylike("clip", *[x for x in (arr, min, max) if x is not None])
+    promotion.check_arraylike("clip", *[x for x in (arr, min, max) if x is not None])
     return _clip(arr, min, max)
 
 
 @fast
 def where(condition: Any, x: Any, y: Any) -> Any:
     """`where` with its three arguments."""
-    check_arraylike("where", condition, x, y)
-    pred = as_value(condition)
+    promotion.check_arraylike("where", condition, x, y)
+    pred = promotion.as_value(condition)
     if typeof(pred).dtype != np.bool_:
         pred = lax.ne(pred, scalar_like(pred, 0))
-    a, b = promote_dtypes("where", ANY, x, y)
+    a, b = promotion.promote_dtypes("where", promotion.ANY, x, y)
     shapes = [np.shape(v) for v in (pred, a, b)]
     try:
-        shape = broadcast_shapes("where", shapes)
+        shape = promotion.broadcast_shapes("where", shapes)
     except (TypeError, ValueError) as err:
         raise ValueError(f"where: Incompatible shapes for broadcasting: shapes={shapes}") from err
-    pred, a, b = alike_before_repeated(pred, a, b)
+    pred, a, b = promotion.alike_before_repeated(pred, a, b)
     if not np.shape(pred):
         return lax.select(pred, *(_in_shape(v, shape) for v in (a, b)))
-    return lax.select(broadcast_to(pred, shape), _in_shape(a, shape), _in_shape(b, shape))
+    return lax.select(promotion.broadcast_to(pred, shape), _in_shape(a, shape), _in_shape(b, shape))
 
 
 def _in_shape(x: ArrayLike, shape: Sequence[Size]) -> Any:
-    return x if not shape else broadcast_to(x, shape)
+    return x if not shape else promotion.broadcast_to(x, shape)
 
 
 # Kinds of numbers
@@ -214,7 +205,7 @@ def iscomplex(x: ArrayLike) -> Array:
     >>> iscomplex(1 + 2j)
     Array(True, dtype=bool, weak_type=True)
     """
-    check_arraylike("iscomplex", x)
+    promotion.check_arraylike("iscomplex", x)
     if not is_kind(x, np.complexfloating):
         return filled_like(x, False, typeof(x).weak_type and not np.ndim(x))
     part = lax.imag(x)
@@ -228,7 +219,7 @@ def isreal(x: ArrayLike) -> Array:
     >>> isreal(1 + 2j)
     Array(False, dtype=bool, weak_type=True)
     """
-    check_arraylike("isreal", x)
+    promotion.check_arraylike("isreal", x)
     return lax.bitwise_not(iscomplex.__wrapped__(x))
 
 
@@ -267,7 +258,7 @@ def isscalar(element: object) -> bool:
     if isinstance(element, ArrayImpl | Tracer) or (
         not isinstance(element, np.ndarray) and hasattr(element, "__jax_array__")
     ):
-        return np.ndim(as_value(element)) == 0
+        return np.ndim(promotion.as_value(element)) == 0
     return (
         bool(np.isscalar(element)) and (is_valid_type(element) or isinstance(element, str | bytes))
     ) or (isinstance(element, np.ndarray) and element.ndim == 0)

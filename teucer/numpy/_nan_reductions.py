@@ -14,18 +14,9 @@ from teucer.lax import _structure
 from teucer.lax._families import scalar_like
 from teucer.lax._identities import identity_of
 from teucer.numpy import _reductions
+from teucer.numpy import _reductions as reductions
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import broadcast_to, convert, refuse_out
-from teucer.numpy._reductions import (
-    axes_of,
-    axis_key,
-    check_mask,
-    divided,
-    fold,
-    inexact,
-    strong,
-    variance_dtype,
-)
 from teucer.numpy._ufuncs import is_kind
 
 __all__ = [
@@ -47,7 +38,7 @@ def _without_nan(x: Array, value: ArrayLike) -> Any:
 def _total(
     name: str, a: ArrayLike, axis: Axis, dtype: Any, keepdims: bool, initial: Any, where: object
 ) -> Any:
-    x = strong(f"nan{name}", a)
+    x = reductions.strong(f"nan{name}", a)
     return getattr(_reductions, f"_{name}").__wrapped__(
         _without_nan(x, 0 if name == "sum" else 1), axis, dtype, keepdims, initial, where, True
     )
@@ -68,7 +59,7 @@ def nansum(
     Array(1., dtype=float32)
     """
     refuse_out("nansum", out)
-    return _total("sum", a, axis_key(axis), dtype, keepdims, initial, where)
+    return _total("sum", a, reductions.axis_key(axis), dtype, keepdims, initial, where)
 
 
 def nanprod(
@@ -86,14 +77,14 @@ def nanprod(
     Array(2., dtype=float32)
     """
     refuse_out("nanprod", out)
-    return _total("prod", a, axis_key(axis), dtype, keepdims, initial, where)
+    return _total("prod", a, reductions.axis_key(axis), dtype, keepdims, initial, where)
 
 
 @fast(static=("name", "axis", "keepdims"))
 def _extreme(
     name: str, a: ArrayLike, axis: Axis, keepdims: bool, initial: ArrayLike | None, where: Any
 ) -> Any:
-    x = strong(f"nan{name}", a)
+    x = reductions.strong(f"nan{name}", a)
     reduce = getattr(_reductions, f"_{name}").__wrapped__
     if not is_kind(x, np.inexact):
         return reduce(x, axis, keepdims, initial, where)
@@ -102,9 +93,9 @@ def _extreme(
     out = reduce(filled, axis, keepdims, initial, where)
     if initial is not None:
         return out
-    axes = axes_of(axis, np.ndim(x))
+    axes = reductions.axes_of(axis, np.ndim(x))
     return lax.where_else(
-        fold("any", number, axes, keepdims, None, None), out, scalar_like(out, np.nan)
+        reductions.fold("any", number, axes, keepdims, None, None), out, scalar_like(out, np.nan)
     )
 
 
@@ -122,7 +113,7 @@ def nanmax(
     Array(1., dtype=float32)
     """
     refuse_out("nanmax", out)
-    return _extreme("max", a, axis_key(axis), keepdims, initial, where)
+    return _extreme("max", a, reductions.axis_key(axis), keepdims, initial, where)
 
 
 def nanmin(
@@ -139,18 +130,20 @@ def nanmin(
     Array(1., dtype=float32)
     """
     refuse_out("nanmin", out)
-    return _extreme("min", a, axis_key(axis), keepdims, initial, where)
+    return _extreme("min", a, reductions.axis_key(axis), keepdims, initial, where)
 
 
 @fast(static=("name", "axis", "keepdims"))
 def _arg(name: str, a: ArrayLike, axis: int | None, keepdims: bool) -> Any:
-    x = strong(f"nan{name}", a)
+    x = reductions.strong(f"nan{name}", a)
     if not is_kind(x, np.inexact):
         return _reductions._arg.__wrapped__(name, x, axis, keepdims)
     number = _number(x)
     filled = _without_nan(x, identity_of(f"{name.removeprefix('arg')}imum", typeof(x).dtype))
     out = _reductions._arg.__wrapped__(name, filled, axis, keepdims)
-    found = fold("any", number, axes_of(axis, np.ndim(x)), keepdims, None, None)
+    found = reductions.fold(
+        "any", number, reductions.axes_of(axis, np.ndim(x)), keepdims, None, None
+    )
     return lax.where_else(found, out, scalar_like(out, -1))
 
 
@@ -163,7 +156,7 @@ def nanargmax(
     Array(2, dtype=int32)
     """
     refuse_out("nanargmax", out)
-    return _arg("argmax", a, axis_key(axis), bool(keepdims))
+    return _arg("argmax", a, reductions.axis_key(axis), bool(keepdims))
 
 
 def nanargmin(
@@ -175,25 +168,25 @@ def nanargmin(
     Array(0, dtype=int32)
     """
     refuse_out("nanargmin", out)
-    return _arg("argmin", a, axis_key(axis), bool(keepdims))
+    return _arg("argmin", a, reductions.axis_key(axis), bool(keepdims))
 
 
 def _taking_part(x: Array, where: ArrayLike | None) -> Any:
     number = _number(x)
     if where is not None:
-        check_mask(where)
+        reductions.check_mask(where)
     return number if where is None else lax.bitwise_and(number, broadcast_to(where, np.shape(x)))
 
 
 @fast(static=("axis", "dtype", "keepdims"))
 def _mean(a: ArrayLike, axis: Any, dtype: Any, keepdims: bool, where: Any) -> Any:
-    x, result = inexact("nanmean", a, dtype)
+    x, result = reductions.inexact("nanmean", a, dtype)
     dtypes.report_dropped(typeof(a).dtype, result)
-    axes = axes_of(axis, np.ndim(x))
+    axes = reductions.axes_of(axis, np.ndim(x))
     mask = _taking_part(x, where)
-    n = fold("sum", convert(mask, np.dtype(np.int32)), axes, keepdims, None, None)
+    n = reductions.fold("sum", convert(mask, np.dtype(np.int32)), axes, keepdims, None, None)
     return _structure.convert_element_type(
-        divided(fold("sum", x, axes, keepdims, mask, None), n), result
+        reductions.divided(reductions.fold("sum", x, axes, keepdims, mask, None), n), result
     )
 
 
@@ -211,7 +204,7 @@ def nanmean(
     Array(2., dtype=float32)
     """
     refuse_out("nanmean", out)
-    return _mean(a, axis_key(axis), dtype, keepdims, where)
+    return _mean(a, reductions.axis_key(axis), dtype, keepdims, where)
 
 
 @fast(static=("name", "axis", "dtype", "keepdims"))
@@ -225,13 +218,14 @@ def _var(
     where: Any,
     mean: ArrayLike | None,
 ) -> Any:
-    x, result = inexact(name, a, dtype)
-    axes = axes_of(axis, np.ndim(x))
+    x, result = reductions.inexact(name, a, dtype)
+    axes = reductions.axes_of(axis, np.ndim(x))
     mask = _taking_part(x, where)
     whole = convert(mask, np.dtype(np.int32))
     if mean is None:
-        mean = divided(
-            fold("sum", x, axes, True, mask, None), fold("sum", whole, axes, True, None, None)
+        mean = reductions.divided(
+            reductions.fold("sum", x, axes, True, mask, None),
+            reductions.fold("sum", whole, axes, True, None, None),
         )
     # The difference of an element that takes no part is 0, and not nan, so that its derivative is 0
     # too.
@@ -245,9 +239,9 @@ def _var(
         if is_kind(x, np.complexfloating)
         else lax.square(difference)
     )
-    total = fold("sum", squares, axes, keepdims, None, None)
+    total = reductions.fold("sum", squares, axes, keepdims, None, None)
     freedom = lax.sub(
-        convert(fold("sum", whole, axes, keepdims, None, None), typeof(total).dtype),
+        convert(reductions.fold("sum", whole, axes, keepdims, None, None), typeof(total).dtype),
         convert(ddof, typeof(total).dtype),
     )
     some = lax.gt(freedom, scalar_like(freedom, 0))
@@ -257,7 +251,7 @@ def _var(
         scalar_like(total, np.nan),
     )
     out = lax.sqrt(out) if name == "nanstd" else out
-    return _structure.convert_element_type(out, variance_dtype(name, a, result, dtype))
+    return _structure.convert_element_type(out, reductions.variance_dtype(name, a, result, dtype))
 
 
 def nanvar(
@@ -276,7 +270,7 @@ def nanvar(
     Array(1., dtype=float32)
     """
     refuse_out("nanvar", out)
-    return _var("nanvar", a, axis_key(axis), dtype, ddof, keepdims, where, mean)
+    return _var("nanvar", a, reductions.axis_key(axis), dtype, ddof, keepdims, where, mean)
 
 
 def nanstd(
@@ -295,4 +289,4 @@ def nanstd(
     Array(1., dtype=float32)
     """
     refuse_out("nanstd", out)
-    return _var("nanstd", a, axis_key(axis), dtype, ddof, keepdims, where, mean)
+    return _var("nanstd", a, reductions.axis_key(axis), dtype, ddof, keepdims, where, mean)

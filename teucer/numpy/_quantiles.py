@@ -16,16 +16,9 @@ from teucer._transform.vmap import vmap
 from teucer.lax import _cumulative, _dynamic, _sorting, _structure
 from teucer.lax import _elementwise as lax
 from teucer.lax._families import scalar_like
+from teucer.numpy import _promotion as promotion
 from teucer.numpy._library import fast
 from teucer.numpy._operands import size_as
-from teucer.numpy._promotion import (
-    INEXACT,
-    broadcast_to,
-    check_arraylike,
-    convert,
-    promote_dtypes,
-    refuse_out,
-)
 from teucer.numpy._reductions import axes_of, axis_key, compute_dtype, fold, keep
 from teucer.numpy._taking import take_along_axis
 from teucer.numpy._ufuncs import is_kind
@@ -55,7 +48,7 @@ def _quantile(
     weights: ArrayLike | None,
     percent: bool,
 ) -> Any:
-    check_arraylike(name, a, q)
+    promotion.check_arraylike(name, a, q)
     for operand in (a, q):
         if is_kind(operand, np.complexfloating):
             raise ValueError(
@@ -75,8 +68,8 @@ def _quantile(
     if typeof(
         q
     ).weak_type:  # alone first: under strict promotion integers do not meet Python floats
-        (a,) = promote_dtypes(name, INEXACT, a)
-    x, place = promote_dtypes(name, INEXACT, a, q)
+        (a,) = promotion.promote_dtypes(name, promotion.INEXACT, a)
+    x, place = promotion.promote_dtypes(name, promotion.INEXACT, a, q)
     # Places among the elements are whole numbers, which 16 bits do not count far.
     x, place = (
         _structure.convert_element_type(v, compute_dtype(typeof(v).dtype)) for v in (x, place)
@@ -92,15 +85,15 @@ def _quantile(
             f"    a: {typeof(x).str_short(short_dtypes=True)}"
         )
     if weights is not None:
-        w = convert(weights, typeof(x).dtype)
+        w = promotion.convert(weights, typeof(x).dtype)
         if np.shape(w) != np.shape(x):
             full = tuple(np.shape(x)[i] if i in axes else 1 for i in range(np.ndim(x)))
-            w = broadcast_to(_structure.reshape(w, full), np.shape(x))
+            w = promotion.broadcast_to(_structure.reshape(w, full), np.shape(x))
         at_share = _weighted(line, _line_first(w, axes))
     else:
         at_share = _unweighted(line, method, skip_nan)
     at = vmap(at_share)(place) if np.ndim(q) else at_share(place)
-    at = convert(at, dtypes.to_inexact_dtype(typeof(a).dtype))
+    at = promotion.convert(at, dtypes.to_inexact_dtype(typeof(a).dtype))
     if not keepdims:
         return at
     kept = keep(_structure.full(np.shape(line)[1:], 0, np.dtype(bool)), np.shape(x), axes)
@@ -113,8 +106,8 @@ def _unweighted(line: Any, method: str, skip_nan: bool) -> Callable[[Any], Any]:
     number = lax.eq(line, line)
     ordered = _sorting.sort(line, 0)
     if skip_nan:
-        counted = convert(
-            fold("sum", convert(number, np.dtype(np.int32)), 0, False, None, None),
+        counted = promotion.convert(
+            fold("sum", promotion.convert(number, np.dtype(np.int32)), 0, False, None, None),
             typeof(line).dtype,
         )
         empty = lax.eq(counted, scalar_like(counted, 0))
@@ -154,7 +147,7 @@ def _at_place(ordered: Any, last: Any, q: ArrayLike, method: str, counted: Any) 
 
 def _pick(ordered: Any, index: Any) -> Any:
     """For each line along the first axis, the element at its index."""
-    index = convert(index, np.dtype(np.int32))
+    index = promotion.convert(index, np.dtype(np.int32))
     places = _structure.reshape(index, (1, *np.shape(index)))
     return _structure.reshape(
         take_along_axis(ordered, places, 0, mode="promise_in_bounds"), np.shape(index)
@@ -172,9 +165,11 @@ def _weighted(line: Any, weights: Any) -> Callable[[Any], Any]:
     def at_share(q: Array) -> Any:
         reached = lax.lt(
             so_far,
-            broadcast_to(lax.mul(_structure.broadcast_to(q, rest, ()), total), np.shape(so_far)),
+            promotion.broadcast_to(
+                lax.mul(_structure.broadcast_to(q, rest, ()), total), np.shape(so_far)
+            ),
         )
-        index = fold("sum", convert(reached, np.dtype(np.int32)), 0, False, None, None)
+        index = fold("sum", promotion.convert(reached, np.dtype(np.int32)), 0, False, None, None)
         return _pick(ordered, lax.min(index, size_as(n - 1, np.dtype(np.int32))))
 
     return at_share
@@ -312,7 +307,7 @@ def nanmedian(
 
 
 def _check(name: str, out: Any, overwrite_input: bool) -> None:
-    refuse_out(name, out)
+    promotion.refuse_out(name, out)
     if overwrite_input:
         raise ValueError(
             f"jax.numpy.{name} does not support overwrite_input=True or out != None\n"

@@ -18,18 +18,8 @@ from teucer.lax import _elementwise as lax
 from teucer.lax import _extremes, _reductions, _structure
 from teucer.lax._families import scalar_like
 from teucer.lax._identities import identity_of
+from teucer.numpy import _promotion as promotion
 from teucer.numpy._library import fast
-from teucer.numpy._promotion import (
-    INEXACT,
-    as_value,
-    broadcast_shapes,
-    broadcast_to,
-    check_arraylike,
-    convert,
-    lays_out_ones,
-    promote,
-    refuse_out,
-)
 from teucer.numpy._ufuncs import is_kind
 
 __all__ = [
@@ -77,15 +67,15 @@ def _axis_number(axis: Any) -> int:
 def keep(out: Any, shape: Any, axes: tuple[int, ...]) -> Any:
     """A reduced array with the reduced axes back, of size 1."""
     kept = tuple(1 if i in axes else d for i, d in enumerate(shape))
-    if lays_out_ones(out):
+    if promotion.lays_out_ones(out):
         return _structure.broadcast_to(out, kept, [i for i in range(len(shape)) if i not in axes])
     return _structure.reshape(out, kept)
 
 
 def strong(name: str, a: Any) -> Any:
     """The operand of a reduction, strongly typed."""
-    check_arraylike(name, a)
-    x = as_value(a)
+    promotion.check_arraylike(name, a)
+    x = promotion.as_value(a)
     dtype = typeof(x).dtype
     if dtypes.is_extended(dtype):
         raise TypeError(f"{name} does not accept dtype {dtype.name}.")
@@ -99,7 +89,7 @@ def count(x: ArrayLike, axes: tuple[int, ...]) -> int:
 
 def check_mask(where: ArrayLike) -> None:
     """Raise ValueError if the argument `where` of a reduction is not boolean."""
-    check_arraylike("where", where)
+    promotion.check_arraylike("where", where)
     if typeof(where).dtype != np.bool_:
         raise ValueError(
             f"where must be None or a boolean array; got where.dtype={typeof(where).dtype}."
@@ -112,11 +102,11 @@ def masked(x: Any, where: Any, neutral: object) -> Any:
     if where is None:
         return x
     check_mask(where)
-    shape = broadcast_shapes("where", [np.shape(x), np.shape(where)])
-    mask = as_value(where)
+    shape = promotion.broadcast_shapes("where", [np.shape(x), np.shape(where)])
+    mask = promotion.as_value(where)
     return lax.select(
-        broadcast_to(mask, shape) if shape else mask,
-        broadcast_to(x, shape) if shape else x,
+        promotion.broadcast_to(mask, shape) if shape else mask,
+        promotion.broadcast_to(x, shape) if shape else x,
         _structure.full(shape, neutral, typeof(x).dtype),
     )
 
@@ -135,7 +125,7 @@ def fold(name: str, x: Any, axis: Axis, keepdims: bool, where: object, initial: 
             raise ValueError(
                 f"initial value must be a scalar. Got array of shape {np.shape(initial)}"
             )
-        out = combine(convert(initial, dtype), out)
+        out = combine(promotion.convert(initial, dtype), out)
     return keep(out, shape, axes) if keepdims else out
 
 
@@ -248,7 +238,7 @@ def sum(
     >>> sum(np.float32([[1, 2], [3, 4]]), axis=0)
     Array([4., 6.], dtype=float32)
     """
-    refuse_out("sum", out)
+    promotion.refuse_out("sum", out)
     return _sum(a, axis_key(axis), dtype, keepdims, initial, where, promote_integers)
 
 
@@ -267,7 +257,7 @@ def prod(
     >>> prod(np.int8([20, 10]))
     Array(200, dtype=int32)
     """
-    refuse_out("prod", out)
+    promotion.refuse_out("prod", out)
     return _prod(a, axis_key(axis), dtype, keepdims, initial, where, promote_integers)
 
 
@@ -329,7 +319,7 @@ def max(
     >>> max(np.float32([[1, 2], [3, 4]]), axis=1)
     Array([2., 4.], dtype=float32)
     """
-    refuse_out("max", out)
+    promotion.refuse_out("max", out)
     return _max(a, axis_key(axis), keepdims, initial, where)
 
 
@@ -346,7 +336,7 @@ def min(
     >>> min(np.float32([[1, 2], [3, 4]]), axis=1)
     Array([1., 3.], dtype=float32)
     """
-    refuse_out("min", out)
+    promotion.refuse_out("min", out)
     return _min(a, axis_key(axis), keepdims, initial, where)
 
 
@@ -356,8 +346,8 @@ def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
     >>> ptp(np.float32([1, 5, 3]))
     Array(4., dtype=float32)
     """
-    refuse_out("ptp", out)
-    check_arraylike("ptp", a)
+    promotion.refuse_out("ptp", out)
+    promotion.check_arraylike("ptp", a)
     return _ptp(a, axis_key(axis), keepdims)
 
 
@@ -396,7 +386,7 @@ def argmax(
     >>> argmax(np.float32([1, 5, 3]))
     Array(1, dtype=int32)
     """
-    refuse_out("argmax", out)
+    promotion.refuse_out("argmax", out)
     return _arg("argmax", a, axis_key(axis), bool(keepdims))
 
 
@@ -409,7 +399,7 @@ def argmin(
     >>> argmin(np.float32([1, 5, 3]))
     Array(0, dtype=int32)
     """
-    refuse_out("argmin", out)
+    promotion.refuse_out("argmin", out)
     return _arg("argmin", a, axis_key(axis), bool(keepdims))
 
 
@@ -436,7 +426,7 @@ def all(
     >>> all(np.array([True, False]))
     Array(False, dtype=bool)
     """
-    refuse_out("all", out)
+    promotion.refuse_out("all", out)
     return _truth("all", a, axis_key(axis), keepdims, where)
 
 
@@ -453,7 +443,7 @@ def any(
     >>> any(np.array([True, False]))
     Array(True, dtype=bool)
     """
-    refuse_out("any", out)
+    promotion.refuse_out("any", out)
     return _truth("any", a, axis_key(axis), keepdims, where)
 
 
@@ -485,7 +475,7 @@ def _count_nonzero(a: Any, axis: Any, keepdims: bool) -> Any:
 
 def divided(total: Any, n: Any) -> Any:
     """A sum divided by a number of elements, known or an array."""
-    return lax.div(total, convert(n, typeof(total).dtype))
+    return lax.div(total, promotion.convert(n, typeof(total).dtype))
 
 
 def taking_part(x: ArrayLike, axes: tuple[int, ...], where: Any, keepdims: bool) -> Any:
@@ -493,7 +483,7 @@ def taking_part(x: ArrayLike, axes: tuple[int, ...], where: Any, keepdims: bool)
     if where is None:
         return count(x, axes)
     check_mask(where)
-    mask = broadcast_to(as_value(where), np.shape(x))
+    mask = promotion.broadcast_to(promotion.as_value(where), np.shape(x))
     return _total("sum", mask, axes, dtypes.canonicalize_dtype(float), keepdims, None, None, True)
 
 
@@ -507,7 +497,7 @@ def inexact(name: str, a: ArrayLike, dtype: Any) -> tuple[Any, Any]:
     )
     if result == np.bool_:
         raise TypeError(f"{name} does not compute booleans, got {dtype=}.")
-    return convert(x, compute_dtype(dtypes.to_inexact_dtype(result))), result
+    return promotion.convert(x, compute_dtype(dtypes.to_inexact_dtype(result))), result
 
 
 @fast(static=("axis", "dtype", "keepdims"))
@@ -538,7 +528,7 @@ def mean(
     >>> mean(np.float32([[1, 2], [3, 4]]), axis=0)
     Array([2., 3.], dtype=float32)
     """
-    refuse_out("mean", out)
+    promotion.refuse_out("mean", out)
     return _mean(a, axis_key(axis), dtype, keepdims, where)
 
 
@@ -562,16 +552,18 @@ def _var(
             n if isinstance(n, int) or keepdims else taking_part(x, axes, where, True),
         )
         if mean is None
-        else convert(mean, typeof(x).dtype)
+        else promotion.convert(mean, typeof(x).dtype)
     )
-    difference = lax.sub(*promote(name, INEXACT, x, center))
+    difference = lax.sub(*promotion.promote(name, promotion.INEXACT, x, center))
     squares = (
         lax.square(lax.abs(difference))
         if is_kind(x, np.complexfloating)
         else lax.square(difference)
     )
     total = fold("sum", squares, axes, keepdims, where, None)
-    freedom = lax.sub(convert(n, typeof(total).dtype), convert(ddof, typeof(total).dtype))
+    freedom = lax.sub(
+        promotion.convert(n, typeof(total).dtype), promotion.convert(ddof, typeof(total).dtype)
+    )
     out = lax.div(total, freedom)
     out = lax.where_else(lax.gt(freedom, scalar_like(freedom, 0)), out, scalar_like(out, np.nan))
     out = lax.sqrt(out) if name == "std" else out
@@ -627,7 +619,7 @@ def var(
     >>> var(np.float32([1, 2, 3, 4]))
     Array(1.25, dtype=float32)
     """
-    refuse_out("var", out)
+    promotion.refuse_out("var", out)
     return _var("var", a, axis_key(axis), dtype, _degrees(ddof, correction), keepdims, where, mean)
 
 
@@ -648,5 +640,5 @@ def std(
     >>> std(np.float32([1, 3]))
     Array(1., dtype=float32)
     """
-    refuse_out("std", out)
+    promotion.refuse_out("std", out)
     return _var("std", a, axis_key(axis), dtype, _degrees(ddof, correction), keepdims, where, mean)

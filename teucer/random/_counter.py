@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from teucer.lax._arithmetic import (
-    add,
-    bitwise_or,
-    bitwise_xor,
-    mul,
-    mulhi,
-    shift_left,
-    shift_right_logical,
-)
+from teucer.lax import _arithmetic as ops
 from teucer.lax._joining import concatenate
 from teucer.lax._random_keys import Generator
 from teucer.lax._slicing import index_in_dim
@@ -47,7 +39,7 @@ Words = Sequence[Any]
 def _xor(*xs: Any) -> Any:
     found = xs[0]
     for x in xs[1:]:
-        found = bitwise_xor(found, x)
+        found = ops.bitwise_xor(found, x)
     return found
 
 
@@ -56,8 +48,8 @@ def _philox_2(key: Words, counter: Words) -> Words:
     (k,), (x, y) = key, counter
     factor = np.uint32(PHILOX_2)
     for _ in range(10):
-        x, y = _xor(mulhi(factor, x), y, k), mul(factor, x)
-        k = add(k, np.uint32(WEYL[0]))
+        x, y = _xor(ops.mulhi(factor, x), y, k), ops.mul(factor, x)
+        k = ops.add(k, np.uint32(WEYL[0]))
     return x, y
 
 
@@ -67,27 +59,27 @@ def _philox_4(key: Words, counter: Words) -> Words:
     first, second = map(np.uint32, PHILOX_4)
     for _ in range(10):
         x0, x1, x2, x3 = (
-            _xor(mulhi(second, x2), x1, k0),
-            mul(second, x2),
-            _xor(mulhi(first, x0), x3, k1),
-            mul(first, x0),
+            _xor(ops.mulhi(second, x2), x1, k0),
+            ops.mul(second, x2),
+            _xor(ops.mulhi(first, x0), x3, k1),
+            ops.mul(first, x0),
         )
-        k0, k1 = add(k0, np.uint32(WEYL[0])), add(k1, np.uint32(WEYL[1]))
+        k0, k1 = ops.add(k0, np.uint32(WEYL[0])), ops.add(k1, np.uint32(WEYL[1]))
     return x0, x1, x2, x3
 
 
 def _mixed(x: Array, y: Array, bits: int) -> tuple[Any, Any]:
-    x = add(x, y)
-    rotated = bitwise_or(
-        shift_left(y, np.uint32(bits)), shift_right_logical(y, np.uint32(32 - bits))
+    x = ops.add(x, y)
+    rotated = ops.bitwise_or(
+        ops.shift_left(y, np.uint32(bits)), ops.shift_right_logical(y, np.uint32(32 - bits))
     )
-    return x, bitwise_xor(rotated, x)
+    return x, ops.bitwise_xor(rotated, x)
 
 
 def _threefry_4(key: Words, counter: Words) -> Words:
     """20 rounds of Threefry-4x32."""
     schedule = [*key, _xor(*key, np.uint32(PARITY))]
-    x = [add(c, k) for c, k in zip(counter, key, strict=True)]
+    x = [ops.add(c, k) for c, k in zip(counter, key, strict=True)]
     for i in range(20):
         first, second = ROTATIONS_4[i % 8]
         a, b = (1, 3) if i % 2 == 0 else (3, 1)
@@ -95,8 +87,8 @@ def _threefry_4(key: Words, counter: Words) -> Words:
         x[2], x[b] = _mixed(x[2], x[b], second)
         if i % 4 == 3:
             n = i // 4 + 1
-            x = [add(w, schedule[(n + j) % 5]) for j, w in enumerate(x)]
-            x[3] = add(x[3], np.uint32(n))
+            x = [ops.add(w, schedule[(n + j) % 5]) for j, w in enumerate(x)]
+            x[3] = ops.add(x[3], np.uint32(n))
     return x
 
 

@@ -11,29 +11,8 @@ from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._transform.library import library
+from teucer.lax import _arithmetic as ops
 from teucer.lax import scan, while_loop
-from teucer.lax._arithmetic import (
-    abs,
-    add,
-    bitwise_and,
-    bitwise_not,
-    bitwise_or,
-    ceil,
-    clamp,
-    div,
-    eq,
-    floor,
-    ge,
-    gt,
-    le,
-    lt,
-    max,
-    min,
-    mul,
-    ne,
-    neg,
-    sub,
-)
 from teucer.lax._cumulative import cumsum
 from teucer.lax._elementwise import log, log1p, sqrt
 from teucer.lax._functions.special import lgamma
@@ -80,43 +59,43 @@ class _Floats:
         return y.x if isinstance(y, _Floats) else scalar(y, typeof(self.x).dtype)
 
     def __add__(self, y: _Floats | float) -> _Floats:
-        return _Floats(add(self.x, self._other(y)))
+        return _Floats(ops.add(self.x, self._other(y)))
 
     def __radd__(self, y: _Floats | float) -> _Floats:
-        return _Floats(add(self._other(y), self.x))
+        return _Floats(ops.add(self._other(y), self.x))
 
     def __sub__(self, y: _Floats | float) -> _Floats:
-        return _Floats(sub(self.x, self._other(y)))
+        return _Floats(ops.sub(self.x, self._other(y)))
 
     def __rsub__(self, y: _Floats | float) -> _Floats:
-        return _Floats(sub(self._other(y), self.x))
+        return _Floats(ops.sub(self._other(y), self.x))
 
     def __mul__(self, y: _Floats | float) -> _Floats:
-        return _Floats(mul(self.x, self._other(y)))
+        return _Floats(ops.mul(self.x, self._other(y)))
 
     def __rmul__(self, y: _Floats | float) -> _Floats:
-        return _Floats(mul(self._other(y), self.x))
+        return _Floats(ops.mul(self._other(y), self.x))
 
     def __truediv__(self, y: _Floats | float) -> _Floats:
-        return _Floats(div(self.x, self._other(y)))
+        return _Floats(ops.div(self.x, self._other(y)))
 
     def __rtruediv__(self, y: _Floats | float) -> _Floats:
-        return _Floats(div(self._other(y), self.x))
+        return _Floats(ops.div(self._other(y), self.x))
 
     def __neg__(self) -> _Floats:
-        return _Floats(neg(self.x))
+        return _Floats(ops.neg(self.x))
 
     def __lt__(self, y: _Floats | float) -> Any:
-        return lt(self.x, self._other(y))
+        return ops.lt(self.x, self._other(y))
 
     def __le__(self, y: _Floats | float) -> Any:
-        return le(self.x, self._other(y))
+        return ops.le(self.x, self._other(y))
 
     def __gt__(self, y: _Floats | float) -> Any:
-        return gt(self.x, self._other(y))
+        return ops.gt(self.x, self._other(y))
 
     def __ge__(self, y: _Floats | float) -> Any:
-        return ge(self.x, self._other(y))
+        return ops.ge(self.x, self._other(y))
 
     def through(self, f: Any) -> _Floats:
         return _Floats(f(self.x))
@@ -134,26 +113,28 @@ def _first_accepted(key: Any, like: Any, propose: Any) -> Any:
         key, kept, done = state
         key, u_key, v_key = split_key(key, 3)
         proposal, accepted = propose(_uniforms(u_key, like) - 0.5, _uniforms(v_key, like))
-        return key, where_else(accepted, proposal.x, kept), bitwise_or(done, accepted)
+        return key, where_else(accepted, proposal.x, kept), ops.bitwise_or(done, accepted)
 
     start = (key, _like(like, -1), full(np.shape(like), False, np.dtype(bool)))
-    return while_loop(lambda state: _any(bitwise_not(state[2])), step, start)[1]
+    return while_loop(lambda state: _any(ops.bitwise_not(state[2])), step, start)[1]
 
 
 def _poisson_small(key: Any, rate: Any) -> Any:
     """The number of uniform samples whose product stays above exp(-rate), less 1: Knuth, TAOCP 2,
     section 3.4.1."""
-    limit = neg(rate)
+    limit = ops.neg(rate)
 
     def step(state: Any) -> Any:
         key, count, total = state
         key, sub_key = split_key(key)
-        more = where_else(gt(total, limit), add(count, scalar(1, typeof(count).dtype)), count)
-        return key, more, add(total, log(_uniforms(sub_key, rate).x))
+        more = where_else(
+            ops.gt(total, limit), ops.add(count, scalar(1, typeof(count).dtype)), count
+        )
+        return key, more, ops.add(total, log(_uniforms(sub_key, rate).x))
 
     start = (key, full(np.shape(rate), 0, np.dtype("int32")), _like(rate, 0))
-    counts = while_loop(lambda state: _any(gt(state[2], limit)), step, start)[1]
-    return sub(counts, scalar(1, np.dtype("int32")))
+    counts = while_loop(lambda state: _any(ops.gt(state[2], limit)), step, start)[1]
+    return ops.sub(counts, scalar(1, np.dtype("int32")))
 
 
 def _poisson_large(key: Any, rate: Any) -> Any:
@@ -167,13 +148,13 @@ def _poisson_large(key: Any, rate: Any) -> Any:
     v_r = 0.9277 - 3.6224 / (b - 2)
 
     def propose(u: _Floats, v: _Floats) -> tuple[_Floats, Any]:
-        us = 0.5 - u.through(abs)
-        k = ((2 * a / us + b) * u + lam + 0.43).through(floor)
+        us = 0.5 - u.through(ops.abs)
+        k = ((2 * a / us + b) * u + lam + 0.43).through(ops.floor)
         s = (v * inverse_alpha / (a / (us * us) + b)).through(log)
         t = -lam + k * log_lam - (k + 1).through(lgamma)
-        quick = bitwise_and(us >= 0.07, v <= v_r)
-        refused = bitwise_or(k < 0, bitwise_and(us < 0.013, v > us))
-        return k, bitwise_or(quick, bitwise_and(bitwise_not(refused), s <= t))
+        quick = ops.bitwise_and(us >= 0.07, v <= v_r)
+        refused = ops.bitwise_or(k < 0, ops.bitwise_and(us < 0.013, v > us))
+        return k, ops.bitwise_or(quick, ops.bitwise_and(ops.bitwise_not(refused), s <= t))
 
     return _first_accepted(key, rate, propose)
 
@@ -182,11 +163,11 @@ def _poisson_large(key: Any, rate: Any) -> Any:
 def _poisson(key: Any, lam: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     real = np.dtype("float32")
     rate = spread(cast(lam, real), shape)
-    small = bitwise_or(ne(rate, rate), lt(rate, scalar(10, real)))
+    small = ops.bitwise_or(ops.ne(rate, rate), ops.lt(rate, scalar(10, real)))
     few = _poisson_small(key, where_else(small, rate, _like(rate, 0)))
     many = _poisson_large(key, where_else(small, _like(rate, 1e5), rate))
     counts = where_else(small, cast(few, dtype), cast(many, dtype))
-    return where_else(eq(rate, scalar(0, real)), _like(counts, 0), counts)
+    return where_else(ops.eq(rate, scalar(0, real)), _like(counts, 0), counts)
 
 
 def poisson(
@@ -235,7 +216,7 @@ _SCALAR_ROWS = GatherDimensionNumbers(
 def _stirling(k: _Floats) -> _Floats:
     """`_stirling_error` of each element: from a table up to 9, else by the series."""
     dtype = typeof(k.x).dtype
-    places = cast(clamp(_like(k.x, 0), k.x, _like(k.x, 9)), np.dtype("int32"))
+    places = cast(ops.clamp(_like(k.x, 0), k.x, _like(k.x, 9)), np.dtype("int32"))
     table = gather(
         np.asarray(_STIRLING_ERRORS, dtype),
         reshape(places, (*np.shape(places), 1)),
@@ -251,19 +232,23 @@ def _stirling(k: _Floats) -> _Floats:
 def _binomial_small(key: Any, count: Any, p: ArrayLike) -> Any:
     """The number of geometric samples that fit into count trials: Devroye (1986), section X.4.3,
     second waiting time."""
-    log_miss = log1p(neg(p))
+    log_miss = log1p(ops.neg(p))
 
     def step(state: Any) -> Any:
         key, successes, trials = state
         sub_key, key = split_key(key)
         more = where_else(
-            le(trials, count), add(successes, scalar(1, typeof(successes).dtype)), successes
+            ops.le(trials, count), ops.add(successes, scalar(1, typeof(successes).dtype)), successes
         )
-        return key, more, add(trials, ceil(div(log(_uniforms(sub_key, count).x), log_miss)))
+        return (
+            key,
+            more,
+            ops.add(trials, ops.ceil(ops.div(log(_uniforms(sub_key, count).x), log_miss))),
+        )
 
     start = (key, _like(count, 0), _like(count, 0))
-    found = while_loop(lambda state: _any(le(state[2], count)), step, start)[1]
-    return sub(found, scalar(1, typeof(count).dtype))
+    found = while_loop(lambda state: _any(ops.le(state[2], count)), step, start)[1]
+    return ops.sub(found, scalar(1, typeof(count).dtype))
 
 
 def _binomial_large(key: Any, count: Any, p: Any) -> Any:
@@ -276,13 +261,13 @@ def _binomial_large(key: Any, count: Any, p: Any) -> Any:
     v_r = 0.92 - 4.2 / b
     odds = p / (1 - p)
     alpha = (2.83 + 5.1 / b) * deviation
-    m = ((n + 1) * p).through(floor)
+    m = ((n + 1) * p).through(ops.floor)
 
     def propose(u: _Floats, v: _Floats) -> tuple[_Floats, Any]:
-        us = 0.5 - u.through(abs)
-        quick = bitwise_and(us >= 0.07, v <= v_r)
-        k = ((2 * a / us + b) * u + c).through(floor)
-        outside = bitwise_or(k < 0, k > n)
+        us = 0.5 - u.through(ops.abs)
+        quick = ops.bitwise_and(us >= 0.07, v <= v_r)
+        k = ((2 * a / us + b) * u + c).through(ops.floor)
+        outside = ops.bitwise_or(k < 0, k > n)
         v = (v * alpha / (a / (us * us) + b)).through(log)
         bound = (
             (m + 0.5) * ((m + 1) / (odds * (n - m + 1))).through(log)
@@ -293,7 +278,7 @@ def _binomial_large(key: Any, count: Any, p: Any) -> Any:
             - _stirling(k)
             - _stirling(n - k)
         )
-        return k, bitwise_or(quick, bitwise_and(bitwise_not(outside), v <= bound))
+        return k, ops.bitwise_or(quick, ops.bitwise_and(ops.bitwise_not(outside), v <= bound))
 
     return _first_accepted(key, count, propose)
 
@@ -302,23 +287,25 @@ def _binomial_large(key: Any, count: Any, p: Any) -> Any:
 def _binomial(key: Any, n: Any, p: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     n, p = spread(cast(n, dtype), shape), spread(cast(p, dtype), shape)
     zero, one, half = scalar(0, dtype), scalar(1, dtype), scalar(0.5, dtype)
-    rare = lt(p, half)
-    q = where_else(rare, p, sub(one, p))
-    bad_count = bitwise_or(ne(n, n), lt(n, zero))
-    bad_p = bitwise_or(ne(q, q), lt(q, zero))
-    infinite = eq(abs(n), scalar(np.inf, dtype))
+    rare = ops.lt(p, half)
+    q = where_else(rare, p, ops.sub(one, p))
+    bad_count = ops.bitwise_or(ops.ne(n, n), ops.lt(n, zero))
+    bad_p = ops.bitwise_or(ops.ne(q, q), ops.lt(q, zero))
+    infinite = ops.eq(ops.abs(n), scalar(np.inf, dtype))
     safe = where_else(bad_p, _like(q, 0.01), q)
-    small = bitwise_or(bad_count, le(mul(n, safe), scalar(10, dtype)))
-    whole = floor(n)
+    small = ops.bitwise_or(bad_count, ops.le(ops.mul(n, safe), scalar(10, dtype)))
+    whole = ops.floor(n)
     few = _binomial_small(key, where_else(small, whole, _like(n, 0)), safe)
     many = _binomial_large(
         key, where_else(small, _like(n, 1e4), whole), where_else(small, _like(q, 0.5), safe)
     )
-    invalid = bitwise_or(bad_p, bad_count)
+    invalid = ops.bitwise_or(bad_p, bad_count)
     found = where_else(invalid, _like(n, np.nan), where_else(small, few, many))
-    found = where_else(bitwise_and(infinite, bitwise_not(invalid)), _like(n, np.inf), found)
-    as_found = bitwise_or(bitwise_or(rare, bad_count), bitwise_or(ne(q, q), infinite))
-    return where_else(as_found, found, sub(whole, found))
+    found = where_else(ops.bitwise_and(infinite, ops.bitwise_not(invalid)), _like(n, np.inf), found)
+    as_found = ops.bitwise_or(
+        ops.bitwise_or(rare, bad_count), ops.bitwise_or(ops.ne(q, q), infinite)
+    )
+    return where_else(as_found, found, ops.sub(whole, found))
 
 
 def binomial(
@@ -354,13 +341,13 @@ def _multinomial(
     n, p = spread(cast(n, real), shape[:-1]), spread(cast(p, real), shape)
     zero, one = scalar(0, real), scalar(1, real)
     rest = cumsum(p, len(shape) - 1, reverse=True)
-    conditional = div(p, where_else(eq(rest, zero), _like(rest, 1), rest))
+    conditional = ops.div(p, where_else(ops.eq(rest, zero), _like(rest, 1), rest))
     keys = random_split_p.call(key, shape=(shape[-1],), **as_drawn())[0]
 
     def step(left: Any, xs: Any) -> Any:
         p, key = xs
-        found = _binomial(key, left, min(max(p, zero), one), shape=shape[:-1], dtype=real)
-        return sub(left, found), found
+        found = _binomial(key, left, ops.min(ops.max(p, zero), one), shape=shape[:-1], dtype=real)
+        return ops.sub(left, found), found
 
     _, counts = scan(step, n, (moveaxis(conditional, len(shape) - 1, 0), keys), unroll=unroll)
     return cast(moveaxis(counts, 0, len(shape) - 1), dtype)

@@ -19,21 +19,8 @@ from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._devices import partition
 from teucer._transform.library import library
 from teucer._transform.vmap import vmap
+from teucer.lax import _arithmetic as ops
 from teucer.lax import map, while_loop
-from teucer.lax._arithmetic import (
-    abs,
-    add,
-    bitwise_and,
-    bitwise_or,
-    div,
-    eq,
-    ge,
-    le,
-    max,
-    mul,
-    neg,
-    sub,
-)
 from teucer.lax._conversion import stop_gradient
 from teucer.lax._elementwise import exp, log, pow, sqrt
 from teucer.lax._functions.special import random_gamma_grad
@@ -108,10 +95,10 @@ class RandomGamma(Primitive):
         if type(moving) is Zero:
             return outs, (typeof(y).zero,)
         if not log_space:
-            return outs, (mul(moving, random_gamma_grad(alpha, y)),)
+            return outs, (ops.mul(moving, random_gamma_grad(alpha, y)),)
         # A sample too small for a float has the slope of the smallest one.
-        sample = max(exp(y), scalar(dtypes.finfo(typeof(y).dtype).tiny, typeof(y).dtype))
-        return outs, (mul(moving, div(random_gamma_grad(alpha, sample), sample)),)
+        sample = ops.max(exp(y), scalar(dtypes.finfo(typeof(y).dtype).tiny, typeof(y).dtype))
+        return outs, (ops.mul(moving, ops.div(random_gamma_grad(alpha, sample), sample)),)
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: bool) -> Any:
         operands = (array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True))
@@ -168,33 +155,37 @@ def _one(key: Value, alpha: ArrayLike, log_space: bool) -> Any:
     dtype = typeof(alpha).dtype
     one, zero, half = scalar(1, dtype), scalar(0, dtype), scalar(0.5, dtype)
     third, squeeze = scalar(1 / 3, dtype), scalar(0.0331, dtype)
-    large = ge(alpha, one)
-    d = sub(where_else(large, alpha, add(alpha, one)), third)
-    c = div(third, sqrt(d))
+    large = ops.ge(alpha, one)
+    d = ops.sub(where_else(large, alpha, ops.add(alpha, one)), third)
+    c = ops.div(third, sqrt(d))
     key, boost_key = split_key(key)
 
     def rejected(state: Any) -> Any:
         _, x2, v, u = state
-        bound = add(mul(x2, half), mul(d, add(sub(one, v), log(v))))
-        return bitwise_and(ge(u, sub(one, mul(squeeze, mul(x2, x2)))), ge(log(u), bound))
+        bound = ops.add(ops.mul(x2, half), ops.mul(d, ops.add(ops.sub(one, v), log(v))))
+        return ops.bitwise_and(
+            ops.ge(u, ops.sub(one, ops.mul(squeeze, ops.mul(x2, x2)))), ops.ge(log(u), bound)
+        )
 
     def draw(state: Any) -> Any:
         key, x_key, u_key = split_key(state[0], 3)
         x, v = _positive_cube_root(x_key, c)
         u = between(u_key, 0.0, 1.0, shape=(), dtype=dtype)
-        return key, mul(x, x), mul(mul(v, v), v), u
+        return key, ops.mul(x, x), ops.mul(ops.mul(v, v), v), u
 
     # The initial values are such that the loop is entered.
     _, _, v, _ = while_loop(rejected, draw, (key, zero, one, scalar(2, dtype)))
     if log_space:
-        log_boost = neg(standard_exponential(boost_key, shape=(), dtype=dtype))
+        log_boost = ops.neg(standard_exponential(boost_key, shape=(), dtype=dtype))
         # As the uniform sample may be 0 in the one form, so may its logarithm in the other.
         boost = where_else(
-            bitwise_or(large, eq(log_boost, zero)), zero, mul(log_boost, div(one, alpha))
+            ops.bitwise_or(large, ops.eq(log_boost, zero)),
+            zero,
+            ops.mul(log_boost, ops.div(one, alpha)),
         )
-        return add(add(log(d), log(v)), boost)
-    u = sub(one, between(boost_key, 0.0, 1.0, shape=(), dtype=dtype))
-    return mul(mul(d, v), where_else(large, one, pow(u, div(one, alpha))))
+        return ops.add(ops.add(log(d), log(v)), boost)
+    u = ops.sub(one, between(boost_key, 0.0, 1.0, shape=(), dtype=dtype))
+    return ops.mul(ops.mul(d, v), where_else(large, one, pow(u, ops.div(one, alpha))))
 
 
 def _positive_cube_root(key: Any, c: Any) -> Any:
@@ -205,9 +196,9 @@ def _positive_cube_root(key: Any, c: Any) -> Any:
     def draw(state: Any) -> Any:
         key, sub_key = split_key(state[0])
         x = standard_normal(sub_key, shape=(), dtype=dtype)
-        return key, x, add(one, mul(x, c))
+        return key, x, ops.add(one, ops.mul(x, c))
 
-    return while_loop(lambda state: le(state[2], zero), draw, (key, zero, neg(one)))[1:]
+    return while_loop(lambda state: ops.le(state[2], zero), draw, (key, zero, ops.neg(one)))[1:]
 
 
 @library(static=("shape", "dtype", "log_space"))
@@ -280,9 +271,9 @@ def _beta(
     first, second = split_key(key)
     log_a = standard_gamma(first, a, shape=shape, dtype=dtype, log_space=True)
     log_b = standard_gamma(second, b, shape=shape, dtype=dtype, log_space=True)
-    largest = max(log_a, log_b)
-    part_a, part_b = exp(sub(log_a, largest)), exp(sub(log_b, largest))
-    return div(part_a, add(part_a, part_b))
+    largest = ops.max(log_a, log_b)
+    part_a, part_b = exp(ops.sub(log_a, largest)), exp(ops.sub(log_b, largest))
+    return ops.div(part_a, ops.add(part_a, part_b))
 
 
 def beta(
@@ -313,8 +304,8 @@ def beta(
 def _dirichlet(key: Array, alpha: ArrayLike, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     logs = standard_gamma(key, alpha, shape=shape, dtype=dtype, log_space=True)
     last = len(shape) - 1
-    parts = exp(sub(logs, expand(stop_gradient(reduce_max(logs, (last,))), shape[-1], last)))
-    return div(parts, expand(reduce_sum(parts, (last,)), shape[-1], last))
+    parts = exp(ops.sub(logs, expand(stop_gradient(reduce_max(logs, (last,))), shape[-1], last)))
+    return ops.div(parts, expand(reduce_sum(parts, (last,)), shape[-1], last))
 
 
 def dirichlet(
@@ -346,9 +337,11 @@ def dirichlet(
 @library(static=("shape", "dtype"))
 def _chisquare(key: Array, df: Any, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     two = scalar(2, dtype)
-    return mul(
+    return ops.mul(
         exp(
-            standard_gamma(key, div(cast(df, dtype), two), shape=shape, dtype=dtype, log_space=True)
+            standard_gamma(
+                key, ops.div(cast(df, dtype), two), shape=shape, dtype=dtype, log_space=True
+            )
         ),
         two,
     )
@@ -384,7 +377,7 @@ def _f(key: Array, dfnum: Any, dfden: Any, *, shape: tuple[int, ...], dtype: DTy
     dfnum, dfden = cast(dfnum, dtype), cast(dfden, dtype)
     above = _chisquare(above_key, dfnum, shape=shape, dtype=dtype)
     below = _chisquare(below_key, dfden, shape=shape, dtype=dtype)
-    return div(div(above, spread(dfnum, shape)), div(below, spread(dfden, shape)))
+    return ops.div(ops.div(above, spread(dfnum, shape)), ops.div(below, spread(dfden, shape)))
 
 
 def f(
@@ -413,9 +406,9 @@ def f(
 @library(static=("shape", "dtype"))
 def _t(key: Array, df: ArrayLike, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     normal_key, gamma_key = split_key(key)
-    half = div(cast(df, dtype), scalar(2, dtype))
-    scale = div(spread(half, shape), standard_gamma(gamma_key, half, shape=shape, dtype=dtype))
-    return mul(standard_normal(normal_key, shape=shape, dtype=dtype), sqrt(scale))
+    half = ops.div(cast(df, dtype), scalar(2, dtype))
+    scale = ops.div(spread(half, shape), standard_gamma(gamma_key, half, shape=shape, dtype=dtype))
+    return ops.mul(standard_normal(normal_key, shape=shape, dtype=dtype), sqrt(scale))
 
 
 def t(
@@ -442,9 +435,9 @@ def _generalized_normal(
     key: Array, p: ArrayLike, *, shape: tuple[int, ...], dtype: DTypeLike
 ) -> Any:
     gamma_key, sign_key = split_key(key)
-    root = div(scalar(1, dtype), cast(p, dtype))
+    root = ops.div(scalar(1, dtype), cast(p, dtype))
     sizes = standard_gamma(gamma_key, root, shape=shape, dtype=dtype)
-    return mul(signs(sign_key, shape=shape, dtype=dtype), pow(sizes, spread(root, shape)))
+    return ops.mul(signs(sign_key, shape=shape, dtype=dtype), pow(sizes, spread(root, shape)))
 
 
 def generalized_normal(
@@ -472,12 +465,12 @@ def _ball(key: Array, p: Array, *, d: int, shape: tuple[int, ...], dtype: DTypeL
     direction_key, size_key = split_key(key)
     x = _generalized_normal(direction_key, p, shape=(*shape, d), dtype=dtype)
     p = cast(p, dtype)
-    powers = pow(abs(x), spread(p, (*shape, d)))
-    total = add(
+    powers = pow(ops.abs(x), spread(p, (*shape, d)))
+    total = ops.add(
         reduce_sum(powers, (len(shape),)), standard_exponential(size_key, shape=shape, dtype=dtype)
     )
-    norms = pow(total, spread(div(scalar(1, dtype), p), shape))
-    return div(x, expand(norms, d, len(shape)))
+    norms = pow(total, spread(ops.div(scalar(1, dtype), p), shape))
+    return ops.div(x, expand(norms, d, len(shape)))
 
 
 def ball(

@@ -14,19 +14,8 @@ from teucer._core.provided import provided
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
 from teucer._core.typing import Array, ArrayLike
+from teucer.lax import _random_keys as random_keys
 from teucer.lax import _structure
-from teucer.lax._random_keys import (
-    Generator,
-    KeyDType,
-    as_drawn,
-    key_dtype_of,
-    random_clone_p,
-    random_fold_in_p,
-    random_seed_p,
-    random_split_p,
-    random_unwrap_p,
-    random_wrap_p,
-)
 from teucer.random._counter import philox2, philox4, threefry4
 from teucer.random._rbg import rbg, unsafe_rbg
 from teucer.random._threefry import threefry
@@ -40,10 +29,10 @@ if TYPE_CHECKING:
 Key = NewType("Key", ArrayImpl)
 
 UINT32 = np.dtype("uint32")
-_GENERATORS: dict[str, Generator] = {}
+_GENERATORS: dict[str, random_keys.Generator] = {}
 
 
-def define(impl: Generator) -> Generator:
+def define(impl: random_keys.Generator) -> random_keys.Generator:
     """Let a generator be chosen by name: `key(0, impl=name)`."""
     _GENERATORS[impl.name] = impl
     return impl
@@ -53,7 +42,7 @@ for _generator in (threefry, rbg, unsafe_rbg, threefry4, philox2, philox4):
     define(_generator)
 
 
-def generator_of(spec: object) -> Generator:
+def generator_of(spec: object) -> random_keys.Generator:
     """The generator that a name, a dtype of keys or a generator means; None means the option
     jax_default_prng_impl.
 
@@ -61,9 +50,9 @@ def generator_of(spec: object) -> Generator:
     """
     if spec is None:
         spec = config.default_prng_impl.value
-    if isinstance(spec, Generator):
+    if isinstance(spec, random_keys.Generator):
         return spec
-    if isinstance(spec, KeyDType):
+    if isinstance(spec, random_keys.KeyDType):
         return spec._impl
     if isinstance(spec, str):
         found = _GENERATORS.get(spec)
@@ -76,24 +65,24 @@ def generator_of(spec: object) -> Generator:
     raise TypeError(f"unrecognized type {type(spec)} for specifying PRNG implementation.")
 
 
-def _chosen(op: str, impl: Any, dtype: Any) -> Generator:
+def _chosen(op: str, impl: Any, dtype: Any) -> random_keys.Generator:
     if impl is not None and dtype is not None:
         raise ValueError(f"Cannot specify both `impl` and `dtype` arguments to jax.random.{op}")
     return generator_of(impl if dtype is None else dtype)
 
 
-def _portable(dtype: KeyDType) -> Any:
+def _portable(dtype: random_keys.KeyDType) -> Any:
     """A dtype of keys for `pickle`: by the name of its generator, or by the generator."""
     named = _GENERATORS.get(dtype._impl.name) is dtype._impl
     return key_dtype, (dtype._impl.name if named else dtype._impl,)
 
 
-KeyDType.portable = staticmethod(_portable)
+random_keys.KeyDType.portable = staticmethod(_portable)
 
 
 def is_key(x: Any) -> bool:
     """Whether a value is an array of typed keys."""
-    return isinstance(getattr(x, "dtype", None), KeyDType)
+    return isinstance(getattr(x, "dtype", None), random_keys.KeyDType)
 
 
 def key(seed: int | ArrayLike, *, impl: object = None, dtype: DTypeLike | None = None) -> Array:
@@ -123,10 +112,10 @@ def PRNGKey(seed: int | ArrayLike, *, impl: object = None) -> Array:
     Array([0, 0], dtype=uint32)
     """
     found = _seeded("PRNGKey", seed, generator_of(impl))
-    return found if config.enable_custom_prng.value else random_unwrap_p.call(found)[0]
+    return found if config.enable_custom_prng.value else random_keys.random_unwrap_p.call(found)[0]
 
 
-def _seeded(op: str, seed: object, impl: Generator) -> Any:
+def _seeded(op: str, seed: object, impl: random_keys.Generator) -> Any:
     if is_key(seed):
         raise TypeError(f"{op} accepts a scalar seed, but was given a PRNG key.")
     if isinstance(seed, bool | int | np.integer):
@@ -138,7 +127,7 @@ def _seeded(op: str, seed: object, impl: Generator) -> Any:
             )[()]
         if not config.enable_x64.value and wide.dtype.itemsize == 8:
             wide = np.uint32(int(wide) & 0xFFFFFFFF).view(np.int32)
-        return random_seed_p.call(wide, impl=impl)[0]
+        return random_keys.random_seed_p.call(wide, impl=impl)[0]
     if not is_valid_type(seed):
         raise TypeError(f"PRNG key seed must be an integer; got {seed!r:.100}")
     aval = typeof(seed)
@@ -151,7 +140,7 @@ def _seeded(op: str, seed: object, impl: Generator) -> Any:
         raise TypeError(f"PRNG key seed must be an integer; got {aval}")
     if config.random_seed_offset.value:
         seed = seed + np.asarray(config.random_seed_offset.value).astype(aval.dtype)
-    return random_seed_p.call(seed, impl=impl)[0]
+    return random_keys.random_seed_p.call(seed, impl=impl)[0]
 
 
 def as_keys(keys: ArrayLike) -> tuple[Any, bool]:
@@ -170,7 +159,7 @@ def as_keys(keys: ArrayLike) -> tuple[Any, bool]:
     _check_words(keys, generator_of(None))
     if config.legacy_prng_key.value != "allow":
         _refuse_words()
-    return random_wrap_p.call(keys, impl=generator_of(None))[0], True
+    return random_keys.random_wrap_p.call(keys, impl=generator_of(None))[0], True
 
 
 def _refuse_words() -> None:
@@ -184,7 +173,7 @@ def _refuse_words() -> None:
     warn(what)
 
 
-def _check_words(words: Any, impl: Generator) -> None:
+def _check_words(words: Any, impl: random_keys.Generator) -> None:
     what = "JAX encountered invalid PRNG key data"
     if not all(hasattr(words, name) for name in ("ndim", "shape", "dtype")):
         raise TypeError(
@@ -227,7 +216,7 @@ provided.fill(note_keys=_note_keys)
 
 
 def _as_given(keys: Array, was_words: bool) -> Any:
-    return random_unwrap_p.call(keys)[0] if was_words else keys
+    return random_keys.random_unwrap_p.call(keys)[0] if was_words else keys
 
 
 def split(key: Any, num: int | Sequence[int] = 2) -> Array:
@@ -242,9 +231,9 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Array:
     typed, was_words = one_key("split", key)
     shape = tuple(num) if isinstance(num, Sequence) else (num,)
     return _as_given(
-        random_split_p.call(typed, shape=_structure.canonical_shape(shape, "split"), **as_drawn())[
-            0
-        ],
+        random_keys.random_split_p.call(
+            typed, shape=_structure.canonical_shape(shape, "split"), **random_keys.as_drawn()
+        )[0],
         was_words,
     )
 
@@ -270,9 +259,9 @@ def fold_in(key: Array, data: ArrayLike) -> Array:
             "jax.vmap for batching."
         )
     return _as_given(
-        random_fold_in_p.call(typed, _structure.convert_element_type(data, UINT32), **as_drawn())[
-            0
-        ],
+        random_keys.random_fold_in_p.call(
+            typed, _structure.convert_element_type(data, UINT32), **random_keys.as_drawn()
+        )[0],
         was_words,
     )
 
@@ -284,7 +273,7 @@ def clone(key: Array) -> Array:
     Array(True, dtype=bool)
     """
     typed, was_words = as_keys(key)
-    return _as_given(random_clone_p.call(typed)[0], was_words)
+    return _as_given(random_keys.random_clone_p.call(typed)[0], was_words)
 
 
 def key_data(keys: ArrayLike) -> Array:
@@ -294,7 +283,7 @@ def key_data(keys: ArrayLike) -> Array:
     Array([0, 0], dtype=uint32)
     """
     typed, _ = as_keys(keys)
-    return random_unwrap_p.call(typed)[0]
+    return random_keys.random_unwrap_p.call(typed)[0]
 
 
 def wrap_key_data(
@@ -310,7 +299,7 @@ def wrap_key_data(
     """
     chosen = _chosen("wrap_key_data", impl, dtype)
     _check_words(key_bits_array, chosen)
-    return random_wrap_p.call(key_bits_array, impl=chosen)[0]
+    return random_keys.random_wrap_p.call(key_bits_array, impl=chosen)[0]
 
 
 def key_impl(keys: ArrayLike) -> Any:
@@ -320,7 +309,7 @@ def key_impl(keys: ArrayLike) -> Any:
     'threefry2x32'
     """
     typed, _ = as_keys(keys)
-    impl: Generator = typed.dtype._impl
+    impl: random_keys.Generator = typed.dtype._impl
     return impl.name if _GENERATORS.get(impl.name) is impl else impl
 
 
@@ -330,4 +319,4 @@ def key_dtype(impl_spec: object = None) -> Any:
     >>> key_dtype("rbg")
     key<rbg>
     """
-    return key_dtype_of(generator_of(impl_spec))
+    return random_keys.key_dtype_of(generator_of(impl_spec))

@@ -10,19 +10,7 @@ from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._transform.library import library
-from teucer.lax._arithmetic import (
-    add,
-    complex,
-    div,
-    integer_pow,
-    le,
-    max,
-    min,
-    mul,
-    nextafter,
-    sign,
-    sub,
-)
+from teucer.lax import _arithmetic as ops
 from teucer.lax._conversion import stop_gradient
 from teucer.lax._dot import dot_general
 from teucer.lax._elementwise import exp, sqrt
@@ -60,10 +48,10 @@ def standard_normal(key: Array, *, shape: tuple[int, ...], dtype: DTypeLike) -> 
     if dtypes.issubdtype(dtype, np.complexfloating):
         part = dtypes.to_floating_dtype(dtype)
         real, imaginary = (standard_normal(k, shape=shape, dtype=part) for k in split_key(key))
-        return div(complex(real, imaginary), scalar(np.sqrt(2), dtype))
+        return ops.div(ops.complex(real, imaginary), scalar(np.sqrt(2), dtype))
     low = scalar(np.nextafter(np.asarray(-1, dtype), np.asarray(0, dtype), dtype=dtype), dtype)
     u = between(key, low, scalar(1, dtype), shape=shape, dtype=dtype)
-    return mul(scalar(np.sqrt(2), dtype), erf_inv(u))
+    return ops.mul(scalar(np.sqrt(2), dtype), erf_inv(u))
 
 
 def normal(
@@ -95,15 +83,15 @@ def _truncated(
 ) -> Any:
     low, high = spread(cast(low, dtype), shape), spread(cast(high, dtype), shape)
     root = scalar(np.sqrt(2), dtype)
-    u = between(key, erf(div(low, root)), erf(div(high, root)), shape=shape, dtype=dtype)
-    x = mul(root, erf_inv(u))
+    u = between(key, erf(ops.div(low, root)), erf(ops.div(high, root)), shape=shape, dtype=dtype)
+    x = ops.mul(root, erf_inv(u))
     infinity = scalar(np.inf, dtype)
     # Rounding may put a sample on the bounds or outside.
     above, below = (
-        nextafter(stop_gradient(low), spread(infinity, shape)),
-        nextafter(stop_gradient(high), spread(-infinity, shape)),
+        ops.nextafter(stop_gradient(low), spread(infinity, shape)),
+        ops.nextafter(stop_gradient(high), spread(-infinity, shape)),
     )
-    return min(max(x, above), below)
+    return ops.min(ops.max(x, above), below)
 
 
 def truncated_normal(
@@ -133,7 +121,7 @@ def truncated_normal(
 @library(static=("shape", "dtype"))
 def _lognormal(key: Array, sigma: ArrayLike, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     return exp(
-        mul(standard_normal(key, shape=shape, dtype=dtype), spread(cast(sigma, dtype), shape))
+        ops.mul(standard_normal(key, shape=shape, dtype=dtype), spread(cast(sigma, dtype), shape))
     )
 
 
@@ -165,7 +153,7 @@ def lognormal(
 def speeds(key: Array, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     """Lengths of normal vectors in three dimensions."""
     x = standard_normal(key, shape=(*shape, 3), dtype=dtype)
-    return sqrt(reduce_sum(mul(x, x), (len(shape),)))
+    return sqrt(reduce_sum(ops.mul(x, x), (len(shape),)))
 
 
 def maxwell(
@@ -192,8 +180,9 @@ def _double_sided_maxwell(
 ) -> Any:
     first, second = split_key(key)
     speed, side = speeds(first, shape=shape, dtype=dtype), signs(second, shape=shape, dtype=dtype)
-    return add(
-        mul(mul(side, speed), spread(cast(scale, dtype), shape)), spread(cast(loc, dtype), shape)
+    return ops.add(
+        ops.mul(ops.mul(side, speed), spread(cast(scale, dtype), shape)),
+        spread(cast(loc, dtype), shape),
     )
 
 
@@ -222,12 +211,12 @@ def _wald(key: Array, mean: ArrayLike, *, shape: tuple[int, ...], dtype: DTypeLi
     mean = spread(cast(mean, dtype), shape)
     v = standard_normal(first, shape=shape, dtype=dtype)
     z = between(second, 0.0, 1.0, shape=shape, dtype=dtype)
-    y = integer_pow(v, 2)
-    y2, mean2 = integer_pow(y, 2), integer_pow(mean, 2)
+    y = ops.integer_pow(v, 2)
+    y2, mean2 = ops.integer_pow(y, 2), ops.integer_pow(mean, 2)
     two = scalar(2, dtype)
-    root = sqrt(add(mul(mul(scalar(4, dtype), mean), y), mul(mean2, y2)))
-    x = sub(add(mean, div(mul(mean2, y), two)), mul(div(mean, two), root))
-    return where_else(le(z, div(mean, add(mean, x))), x, div(mean2, x))
+    root = sqrt(ops.add(ops.mul(ops.mul(scalar(4, dtype), mean), y), ops.mul(mean2, y2)))
+    x = ops.sub(ops.add(mean, ops.div(ops.mul(mean2, y), two)), ops.mul(ops.div(mean, two), root))
+    return where_else(ops.le(z, ops.div(mean, ops.add(mean, x))), x, ops.div(mean2, x))
 
 
 def wald(
@@ -268,12 +257,12 @@ def _multivariate(
         factor = cholesky(cov)
     n = np.shape(mean)[-1]
     normals = standard_normal(key, shape=(*shape, n), dtype=dtype)
-    return add(spread(mean, (*shape, n)), _transformed(factor, normals))
+    return ops.add(spread(mean, (*shape, n)), _transformed(factor, normals))
 
 
 def _scaled(vectors: Array, roots: Any) -> Any:
     """The columns of a matrix times numbers."""
-    return mul(vectors, expand(roots, np.shape(vectors)[-2], np.ndim(roots) - 1))
+    return ops.mul(vectors, expand(roots, np.shape(vectors)[-2], np.ndim(roots) - 1))
 
 
 def _transformed(factor: Any, x: ArrayLike) -> Any:
@@ -349,8 +338,8 @@ def _orthogonal(key: Array, *, n: int, m: int, shape: tuple[int, ...], dtype: DT
     q, r = qr(z, full_matrices=False)
     # The decomposition is unique, and its factor uniformly distributed, only once the phases of r's
     # diagonal are fixed.
-    phases = sign(diagonal(r))
-    q = mul(q, expand(phases, np.shape(q)[-2], len(shape)))
+    phases = ops.sign(diagonal(r))
+    q = ops.mul(q, expand(phases, np.shape(q)[-2], len(shape)))
     return matrix_transpose(q) if n < m else q
 
 

@@ -16,16 +16,7 @@ import numpy as np
 from teucer._base import config
 from teucer._core.trace import typeof
 from teucer._dimensions.dimensions import bounds, is_symbolic, max_dim
-from teucer.lax._arithmetic import (
-    add,
-    bitwise_and,
-    bitwise_or,
-    bitwise_xor,
-    lt,
-    mul,
-    shift_left,
-    shift_right_logical,
-)
+from teucer.lax import _arithmetic as ops
 from teucer.lax._control.misc import optimization_barrier
 from teucer.lax._joining import concatenate
 from teucer.lax._random import threefry2x32_p
@@ -48,7 +39,7 @@ def seed_words(seed: Any) -> Any:
     low = reshape(convert_element_type(seed, UINT32), (1,))
     if seed.dtype.itemsize < 8:
         return concatenate([np.zeros(1, UINT32), low], 0)
-    high = shift_right_logical(seed, number(32, seed.dtype))
+    high = ops.shift_right_logical(seed, number(32, seed.dtype))
     return concatenate([reshape(convert_element_type(high, UINT32), (1,)), low], 0)
 
 
@@ -59,7 +50,7 @@ def counters(shape: tuple[int, ...]) -> tuple[Any, Any]:
     if bounds(prod(shape)).high < 2**32:
         return np.uint32(0), _row_major(shape, UINT32)
     places = _row_major(shape, UINT64)
-    high = shift_right_logical(places, _wide(32))
+    high = ops.shift_right_logical(places, _wide(32))
     return convert_element_type(high, UINT32), convert_element_type(places, UINT32)
 
 
@@ -69,10 +60,10 @@ def _row_major(shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     for axis in reversed(range(len(shape))):
         along = iota_p.call(dtype=dtype, shape=shape, dimension=axis, sharding=None)[0]
         if is_symbolic(stride):
-            along = mul(along, convert_element_type(stride.__jax_array__(), dtype))
+            along = ops.mul(along, convert_element_type(stride.__jax_array__(), dtype))
         elif stride > 1 and bounds(shape[axis]).high > 1:
-            along = mul(along, np.uint32(stride) if dtype == UINT32 else _wide(stride))
-        places = along if places is None else add(places, along)
+            along = ops.mul(along, np.uint32(stride) if dtype == UINT32 else _wide(stride))
+        places = along if places is None else ops.add(places, along)
         stride *= max_dim(shape[axis], 1)
     return places
 
@@ -83,7 +74,7 @@ def _wide(value: int) -> Any:
     if value < 2**32:
         return low
     high = convert_element_type(np.uint32(value >> 32), UINT64)
-    return bitwise_or(shift_left(high, convert_element_type(np.uint32(32), UINT64)), low)
+    return ops.bitwise_or(ops.shift_left(high, convert_element_type(np.uint32(32), UINT64)), low)
 
 
 def _words(key: Any) -> tuple[Any, Any]:
@@ -107,7 +98,7 @@ def _stream(key: Value, count: int) -> Any:
             0,
             count,
         )
-    second = add(first, np.uint32(half))
+    second = ops.add(first, np.uint32(half))
     if count % 2:
         # The number of counters is made even by a zero behind them.
         second = concatenate([slice_in_dim(second, 0, half - 1), np.zeros(1, UINT32)], 0)
@@ -118,9 +109,9 @@ def _stream(key: Value, count: int) -> Any:
 def _second_half(first: Any, count: Any) -> Any:
     """The second words of the blocks of a stream of unknown length: where that is odd, the last one
     is zero."""
-    second = add(first, full(typeof(first).shape, -(-count // 2), UINT32))
+    second = ops.add(first, full(typeof(first).shape, -(-count // 2), UINT32))
     length = typeof(second).shape
-    return select(lt(second, full(length, count, UINT32)), second, full(length, 0, UINT32))
+    return select(ops.lt(second, full(length, count, UINT32)), second, full(length, 0, UINT32))
 
 
 def once(keys: ArrayLike) -> Any:
@@ -151,7 +142,7 @@ def random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Any:
         return (
             joined(first, second)
             if bit_width == 64
-            else convert_element_type(bitwise_xor(first, second), dtype)
+            else convert_element_type(ops.bitwise_xor(first, second), dtype)
         )
     size = prod(shape)
     count = -(-bit_width * size // 32)
@@ -167,20 +158,21 @@ def random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Any:
 
 def joined(high: ArrayLike, low: ArrayLike) -> Any:
     """64-bit integers of two words."""
-    return bitwise_or(
-        shift_left(convert_element_type(high, UINT64), _wide(32)), convert_element_type(low, UINT64)
+    return ops.bitwise_or(
+        ops.shift_left(convert_element_type(high, UINT64), _wide(32)),
+        convert_element_type(low, UINT64),
     )
 
 
 def _cut(words: Any, bit_width: int) -> Any:
     """Words cut into integers of fewer bits, the lowest first."""
     parts = 32 // bit_width
-    shifts = mul(
+    shifts = ops.mul(
         iota_p.call(dtype=UINT32, shape=(parts, words.shape[0]), dimension=0, sharding=None)[0],
         np.uint32(bit_width),
     )
-    pieces = bitwise_and(
-        shift_right_logical(expand(words, parts, 0), shifts), np.uint32(2**bit_width - 1)
+    pieces = ops.bitwise_and(
+        ops.shift_right_logical(expand(words, parts, 0), shifts), np.uint32(2**bit_width - 1)
     )
     return convert_element_type(
         reshape(transpose(pieces, (1, 0)), (parts * words.shape[0],)), np.dtype(f"uint{bit_width}")

@@ -11,20 +11,7 @@ from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._transform.library import library
-from teucer.lax._arithmetic import (
-    add,
-    bitwise_and,
-    bitwise_or,
-    gt,
-    le,
-    lt,
-    max,
-    min,
-    mul,
-    rem,
-    shift_right_logical,
-    sub,
-)
+from teucer.lax import _arithmetic as ops
 from teucer.lax._conversion import bitcast_convert_type
 from teucer.lax._random_keys import as_drawn, random_bits_p, random_split_p
 from teucer.lax._selection import where_else
@@ -99,8 +86,8 @@ def _unit_interval(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     container = np.dtype(f"uint{limits.bits}")
     random = cast(raw_bits(key, width, shape), container)
     one = scalar(np.asarray(1, dtype).view(container), container)
-    shifted = shift_right_logical(random, scalar(width - fraction, container))
-    return sub(bitcast_convert_type(bitwise_or(shifted, one), dtype), scalar(1, dtype))
+    shifted = ops.shift_right_logical(random, scalar(width - fraction, container))
+    return ops.sub(bitcast_convert_type(ops.bitwise_or(shifted, one), dtype), scalar(1, dtype))
 
 
 @library(static=("shape", "dtype"))
@@ -112,8 +99,8 @@ def between(
     floats = _unit_interval(key, shape, dtype)
     both = broadcast_shapes(np.shape(low), np.shape(high))
     low, high = spread(low, both), spread(high, both)
-    low, width = (spread(x, shape) for x in (low, sub(high, low)))
-    return max(low, add(mul(floats, width), low))
+    low, width = (spread(x, shape) for x in (low, ops.sub(high, low)))
+    return ops.max(low, ops.add(ops.mul(floats, width), low))
 
 
 def uniform(
@@ -163,7 +150,7 @@ def whole_numbers(
     low, high = _as_integers(low), _as_integers(high)
     # The range of all values of the dtype ends one above the largest, which the dtype itself cannot
     # hold.
-    beyond = gt(high, _limit(limits.max, high))
+    beyond = ops.gt(high, _limit(limits.max, high))
     bounds = [
         aligned(x, len(shape))
         for x in (cast(_clamped(low, limits), dtype), cast(_clamped(high, limits), dtype), beyond)
@@ -172,15 +159,15 @@ def whole_numbers(
     first, second = (raw_bits(k, limits.bits, shape) for k in split_key(key))
     unsigned = np.dtype(f"uint{limits.bits}")
     one = scalar(1, unsigned)
-    span = where_else(le(high, low), one, cast(sub(high, low), unsigned))
-    span = where_else(bitwise_and(beyond, gt(high, low)), add(span, one), span)
+    span = where_else(ops.le(high, low), one, cast(ops.sub(high, low), unsigned))
+    span = where_else(ops.bitwise_and(beyond, ops.gt(high, low)), ops.add(span, one), span)
     # Two words, so that the remainder is close to uniform: first * 2**bits + second modulo the
     # span.
-    half = rem(scalar(2 ** (limits.bits // 2), unsigned), span)
-    factor = spread(rem(mul(half, half), span), shape)
+    half = ops.rem(scalar(2 ** (limits.bits // 2), unsigned), span)
+    factor = spread(ops.rem(ops.mul(half, half), span), shape)
     span = spread(span, shape)
-    offset = rem(add(mul(rem(first, span), factor), rem(second, span)), span)
-    return add(spread(low, shape), cast(offset, dtype))
+    offset = ops.rem(ops.add(ops.mul(ops.rem(first, span), factor), ops.rem(second, span)), span)
+    return ops.add(spread(low, shape), cast(offset, dtype))
 
 
 @library(static=("shape", "dtype"))
@@ -191,7 +178,7 @@ def _short_integers(
     limits = dtypes.iinfo(dtype)
     wide = np.dtype("int32")
     bounds = (
-        max(min(cast(x, wide), scalar(limits.max + 1, wide)), scalar(limits.min, wide))
+        ops.max(ops.min(cast(x, wide), scalar(limits.max + 1, wide)), scalar(limits.min, wide))
         for x in (low, high)
     )
     return cast(whole_numbers(key, *bounds, shape=shape, dtype=wide), dtype)
@@ -211,7 +198,7 @@ def _limit(value: int, x: ArrayLike) -> Any:
 
 
 def _clamped(x: ArrayLike, limits: Any) -> Any:
-    return max(min(x, _limit(limits.max, x)), _limit(limits.min, x))
+    return ops.max(ops.min(x, _limit(limits.max, x)), _limit(limits.min, x))
 
 
 def randint(
@@ -259,11 +246,11 @@ def toss(key: Array, p: ArrayLike, *, shape: tuple[int, ...], precise: bool = Fa
     dtype = typeof(p).dtype
     p = spread(p, shape)
     if not precise:
-        return lt(between(key, 0.0, 1.0, shape=shape, dtype=dtype), p)
+        return ops.lt(between(key, 0.0, 1.0, shape=shape, dtype=dtype), p)
     # The second sample refines the first by as many bits again.
     both = between(key, 0.0, 1.0, shape=(2, *shape), dtype=dtype)
     coarse, fine = index_in_dim(both, 0, 0, False), index_in_dim(both, 1, 0, False)
-    return lt(mul(fine, scalar(dtypes.finfo(dtype).eps, dtype)), sub(p, coarse))
+    return ops.lt(ops.mul(fine, scalar(dtypes.finfo(dtype).eps, dtype)), ops.sub(p, coarse))
 
 
 def bernoulli(
@@ -299,7 +286,7 @@ def signs(key: Array, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     """-1 or 1, each with probability 1/2."""
     heads = toss(key, scalar(0.5, dtypes.canonicalize_dtype(float)), shape=shape)
     number = dtype if dtype != np.bool_ else np.dtype("int32")
-    return cast(sub(mul(scalar(2, number), cast(heads, number)), scalar(1, number)), dtype)
+    return cast(ops.sub(ops.mul(scalar(2, number), cast(heads, number)), scalar(1, number)), dtype)
 
 
 def rademacher(

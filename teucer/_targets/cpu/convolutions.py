@@ -18,18 +18,7 @@ from teucer._dimensions.dimensions import dilated
 from teucer._hlo import rare_hlo
 from teucer._hlo.contractions import inverse_permutation, spread, taken
 from teucer._lower import hlo
-from teucer._targets.cpu.constants import (
-    CONVOLUTION_PLANES,
-    CONVOLUTION_TERMS,
-    EIGEN,
-    EIGEN_COLOURS,
-    EIGEN_FEATURES,
-    EIGEN_FEW,
-    EIGEN_IMAGES,
-    EIGEN_NARROW,
-    EIGEN_SINGLE,
-    EigenRates,
-)
+from teucer._targets.cpu import constants
 from teucer._targets.cpu.fourier import by_fourier
 from teucer._targets.cpu.rates import of_release
 from teucer._xla.client import jaxlib_version
@@ -75,19 +64,19 @@ def by_eigen(
         return 0, 0  # YNNPACK takes none of these
     if not dtypes.issubdtype(out.dtype, np.inexact) or out.dtype in (np.float64, np.complex128):
         return products, -math.inf  # nor Eigen these
-    if products < EIGEN_FEW or max(features, found) <= EIGEN_FEATURES:
+    if products < constants.EIGEN_FEW or max(features, found) <= constants.EIGEN_FEATURES:
         return 0, 0
     rates = eigen_rates()
     if math.prod(kernel) == 1:
-        rate = rates.points if features >= EIGEN_COLOURS else rates.colours
+        rate = rates.points if features >= constants.EIGEN_COLOURS else rates.colours
     elif math.prod(places) == 1:
         rate = rates.sums
     elif math.prod(kernel) > math.prod(places):  # the gradient of a kernel: features are images
-        few = rates.few if features <= EIGEN_IMAGES else rates.many
-        rate = rates.single if features <= EIGEN_SINGLE else few
+        few = rates.few if features <= constants.EIGEN_IMAGES else rates.many
+        rate = rates.single if features <= constants.EIGEN_SINGLE else few
     elif (
-        found < EIGEN_NARROW
-        or EIGEN_COLOURS <= features < EIGEN_NARROW
+        found < constants.EIGEN_NARROW
+        or constants.EIGEN_COLOURS <= features < constants.EIGEN_NARROW
         or _are_apart(kernel, window["window_strides"])
     ):
         rate = rates.narrow
@@ -102,9 +91,9 @@ def _are_apart(kernel: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 @functools.cache
-def eigen_rates() -> EigenRates:
+def eigen_rates() -> constants.EigenRates:
     """Those of this jaxlib."""
-    return of_release(EIGEN, jaxlib_version)
+    return of_release(constants.EIGEN, jaxlib_version)
 
 
 def _written(
@@ -117,14 +106,16 @@ def _written(
         taken(a.shape, spec) for a, spec in zip(avals, window["dimension_numbers"], strict=True)
     )
     groups, features = window["feature_group_count"], rhs.shape[window["dimension_numbers"][1][0]]
-    if (groups > 1 or inner == features == 1) and math.prod(kernel) * inner <= CONVOLUTION_TERMS:
+    if (groups > 1 or inner == features == 1) and math.prod(
+        kernel
+    ) * inner <= constants.CONVOLUTION_TERMS:
         return _as_even_terms(ctx, lhs, rhs, aval, window)
     if groups > 1:
         return _by_group(ctx, lhs, rhs, aval, options, window)
     if window["batch_group_count"] > 1:
         if math.prod(places) <= math.prod(kernel):
             return _as_products(ctx, lhs, rhs, aval, options, window)
-    elif len(image) > 2 and min(kernel[0], places[0]) <= CONVOLUTION_PLANES:
+    elif len(image) > 2 and min(kernel[0], places[0]) <= constants.CONVOLUTION_PLANES:
         return _by_plane(ctx, lhs, rhs, aval, options, window)
     elif dtypes.issubdtype(lhs.dtype, np.floating) and _is_swapped(image, kernel, window):
         # XLA has no fast code for what comes of it.

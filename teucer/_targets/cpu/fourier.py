@@ -19,13 +19,7 @@ from teucer._core.types import ShapedArray
 from teucer._hlo import rare_hlo
 from teucer._hlo.contractions import inverse_permutation, taken
 from teucer._lower import hlo
-from teucer._targets.cpu.constants import (
-    FOURIER_BLOCK,
-    FOURIER_BLOCKS,
-    FOURIER_KERNELS,
-    FOURIER_MOST,
-    FOURIER_RATES,
-)
+from teucer._targets.cpu import constants
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,14 +135,14 @@ def _gains(
     groups, images, kernels, features = sizes
     arrays = groups * (images * features + kernels * features + images * kernels)
     length = math.prod([axis.length for axis in axes])
-    if arrays * length > FOURIER_MOST:
+    if arrays * length > constants.FOURIER_MOST:
         return False
     block = _block_length(taken(rhs.shape, window["dimension_numbers"][1])[2:], axes) or length
     terms = groups * images * kernels * features * length
-    dense = min(features, kernels) >= FOURIER_RATES.few
-    rate = FOURIER_RATES.dense if dense else FOURIER_RATES.product
-    spent = arrays * length * math.log2(block + 1) * FOURIER_RATES.transform + terms
-    return bool(spent + FOURIER_RATES.start < products * rate)
+    dense = min(features, kernels) >= constants.FOURIER_RATES.few
+    rate = constants.FOURIER_RATES.dense if dense else constants.FOURIER_RATES.product
+    spent = arrays * length * math.log2(block + 1) * constants.FOURIER_RATES.transform + terms
+    return bool(spent + constants.FOURIER_RATES.start < products * rate)
 
 
 def _is_tame(ctx: Context, x: Value) -> Value:
@@ -239,8 +233,8 @@ def _block_length(kernel: Sequence[int], axes: Sequence[_Axis]) -> int | None:
     kernel that blocks take less time. Their transforms stay in the cache."""
     if len(axes) > 1:
         return None
-    length = _fast_length(max(FOURIER_KERNELS * kernel[0], FOURIER_BLOCK))
-    return length if FOURIER_BLOCKS * length <= axes[0].length else None
+    length = _fast_length(max(constants.FOURIER_KERNELS * kernel[0], constants.FOURIER_BLOCK))
+    return length if constants.FOURIER_BLOCKS * length <= axes[0].length else None
 
 
 def _by_blocks(ctx: Context, x: Value, w: Value, axis: _Axis, length: int) -> Value:

@@ -14,17 +14,7 @@ from teucer._base import dtypes
 from teucer._dimensions.dimensions import is_constant
 from teucer._hlo.contractions import roles_of
 from teucer._lower import hlo
-from teucer._targets.cpu.constants import (
-    ROWS_LARGE,
-    ROWS_LEAST,
-    ROWS_LONG,
-    ROWS_NARROW,
-    ROWS_SHORT,
-    ROWS_SMALL,
-    SMALL_COLUMNS,
-    SMALL_MANY,
-    SMALL_ROWS,
-)
+from teucer._targets.cpu import constants
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
@@ -74,10 +64,10 @@ def _are_many_small(lhs: Operand, rhs: Operand, dimension_numbers: Numbers) -> b
         lhs.dtype == rhs.dtype == np.float32
         and len(left.kept) == len(left.contract) == len(right.kept) == 1
         and is_constant((*lhs.shape, *rhs.shape))
-        and math.prod(lhs.shape[i] for i in left.batch) >= SMALL_MANY
-        and lhs.shape[left.kept[0]] in SMALL_ROWS
-        and lhs.shape[left.contract[0]] in SMALL_ROWS
-        and rhs.shape[right.kept[0]] in SMALL_COLUMNS
+        and math.prod(lhs.shape[i] for i in left.batch) >= constants.SMALL_MANY
+        and lhs.shape[left.kept[0]] in constants.SMALL_ROWS
+        and lhs.shape[left.contract[0]] in constants.SMALL_ROWS
+        and rhs.shape[right.kept[0]] in constants.SMALL_COLUMNS
     )
 
 
@@ -124,8 +114,8 @@ def gains_by_rows(lhs: Operand, rhs: Operand, dimension_numbers: Numbers) -> boo
         return False
     if many == 1:
         return (
-            sums * rows * columns >= ROWS_LEAST
-            and (sums <= ROWS_SHORT or min(rows, columns) <= ROWS_NARROW)
-            and bool(sums**2 <= ROWS_LONG**2 * rows * columns)
+            sums * rows * columns >= constants.ROWS_LEAST
+            and (sums <= constants.ROWS_SHORT or min(rows, columns) <= constants.ROWS_NARROW)
+            and bool(sums**2 <= constants.ROWS_LONG**2 * rows * columns)
         )
-    return not ROWS_SMALL < sums * rows * columns < ROWS_LARGE
+    return not constants.ROWS_SMALL < sums * rows * columns < constants.ROWS_LARGE

@@ -17,13 +17,7 @@ from teucer._core.types import ShapedArray
 from teucer._hlo import order, rare_hlo
 from teucer._hlo.contractions import inverse_permutation
 from teucer._lower import hlo
-from teucer._targets.cpu.constants import (
-    SORTED_ALONE,
-    SORTED_BITS,
-    SORTED_DIGITS,
-    SORTED_ROW,
-    SORTED_TOGETHER,
-)
+from teucer._targets.cpu import constants
 from teucer._targets.cpu.joined_call import one_kernel
 
 if TYPE_CHECKING:
@@ -54,8 +48,8 @@ def sort(ctx: Context, xs: Sequence[Value], dimension: int, keys: int) -> tuple[
     if (
         ctx.module.mesh is not None
         or any(x.aval.symbolic or x.aval.extended for x in xs)
-        or size < (SORTED_ALONE if len(xs) == 1 else SORTED_TOGETHER)
-        or shape[dimension] < SORTED_ROW
+        or size < (constants.SORTED_ALONE if len(xs) == 1 else constants.SORTED_TOGETHER)
+        or shape[dimension] < constants.SORTED_ROW
         or size >= 2**31
     ):
         return None
@@ -195,7 +189,7 @@ class _Passes:
             here, there = carry[:count], carry[count:]
             for j in range(2):
                 digit = self._plus(self._times(i, 2), j)
-                shift = hlo.convert(ctx, self._times(digit, SORTED_BITS), key)
+                shift = hlo.convert(ctx, self._times(digit, constants.SORTED_BITS), key)
                 here, there = self._by_digit(here, there, shift), here
             return (*here, *there)
 
@@ -207,7 +201,7 @@ class _Passes:
         """One pass: the arrays in the order of one digit of the first, written into others."""
         ctx, n = self.ctx, self.n
         key, *_ = arrays
-        none = hlo.splat(ctx, 0, ShapedArray((SORTED_DIGITS,), _INT))
+        none = hlo.splat(ctx, 0, ShapedArray((constants.SORTED_DIGITS,), _INT))
 
         def row(r: Value, *outs: Value) -> Sequence[Value]:
             base = self._times(r, n)
@@ -224,7 +218,7 @@ class _Passes:
             (counts,) = self._loop(n, count, none)
             # Where all keys have one digit, as small integers have, there is nothing to move.
             is_one = self._is(self._at(counts, self._digit(key, base, shift)), "EQ", n)
-            counts, _ = self._loop(SORTED_DIGITS, add, counts, ctx.constant(0, _INT))
+            counts, _ = self._loop(constants.SORTED_DIGITS, add, counts, ctx.constant(0, _INT))
 
             def move(i: Value, counts: Value, *outs: Value) -> Sequence[Value]:
                 # From the last key on, so that equal ones stay in order.
@@ -255,7 +249,9 @@ class _Passes:
     def _digit(self, key: Value, at: Value, shift: Value) -> Value:
         ctx, held = self.ctx, self._at(key, at)
         moved = hlo.elementwise(ctx, "shift_right_logical", held, shift)
-        last = hlo.elementwise(ctx, "and", moved, ctx.constant(SORTED_DIGITS - 1, key.dtype))
+        last = hlo.elementwise(
+            ctx, "and", moved, ctx.constant(constants.SORTED_DIGITS - 1, key.dtype)
+        )
         return hlo.convert(ctx, last, _INT)
 
     def _counted(self, counts: Value, digit: Value) -> Value:

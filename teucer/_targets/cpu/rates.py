@@ -13,16 +13,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
-from teucer._targets.cpu.constants import (
-    CLEAR,
-    COMMITTED,
-    FACTORS,
-    LAYER,
-    MARGIN,
-    RUNS,
-    SEPARATED,
-    Rates,
-)
+from teucer._targets.cpu import constants
 from teucer._targets.outlining.constants import (
     GROUPED,
     GROUPS,
@@ -64,7 +55,9 @@ class Thresholds(NamedTuple):
         makes no difference, and measurements err."""
 
         def settle(found: int, our: int) -> int:
-            return our if our <= CLEAR * found and found <= CLEAR * our else found
+            return (
+                our if our <= constants.CLEAR * found and found <= constants.CLEAR * our else found
+            )
 
         return Thresholds(
             Costs(*map(settle, self.costs, ours.costs)),
@@ -75,33 +68,33 @@ class Thresholds(NamedTuple):
 
 
 @functools.cache
-def thresholds(rates: Rates) -> Thresholds:
+def thresholds(rates: constants.Rates) -> Thresholds:
     """What follows from rates. Rounded, so that what a measurement errs by rarely shows."""
     # What a function has takes longer to compile than most of its call.
-    short = rounded(FACTORS.short * rates.called / rates.equation)
+    short = rounded(constants.FACTORS.short * rates.called / rates.equation)
     # The equations that a few calls spare take as long as the function.
-    function = rounded(FACTORS.function * rates.function / rates.equation)
+    function = rounded(constants.FACTORS.function * rates.function / rates.equation)
     # As many equations make each of them take a quarter longer.
-    copied = rounded(FACTORS.copied * rates.length)
+    copied = rounded(constants.FACTORS.copied * rates.length)
     # Going over so many bytes, often enough, takes ten times as long as the dispatch of a piece.
-    carried = rounded(FACTORS.carried / MARGIN * rates.dispatch * rates.memory)
+    carried = rounded(constants.FACTORS.carried / constants.MARGIN * rates.dispatch * rates.memory)
     return Thresholds(
         Costs(
             short=short,
             # A call makes a loop more, and spares most of what that takes to compile.
-            fused=rounded(FACTORS.fused * rates.loop / rates.equation),
+            fused=rounded(constants.FACTORS.fused * rates.loop / rates.equation),
             # Three of the shortest functions.
-            saved=FACTORS.saved * short,
+            saved=constants.FACTORS.saved * short,
             # As many layers have the equations that few calls must spare.
-            few=max(1, round(function / LAYER)),
+            few=max(1, round(function / constants.LAYER)),
             saved_by_few=function,
-            separated=SEPARATED,
+            separated=constants.SEPARATED,
             carried=carried,
             many=MANY,
             # As many calls take half as long to compile as the loop, and longer to run.
-            steps=max(2, rounded(FACTORS.steps * rates.rolled / rates.called)),
+            steps=max(2, rounded(constants.FACTORS.steps * rates.rolled / rates.called)),
             # The copy takes no longer than the calls of a layer do without the loop.
-            stacked=rounded(FACTORS.stacked * rates.call * rates.memory),
+            stacked=rounded(constants.FACTORS.stacked * rates.call * rates.memory),
         ),
         Limits(
             carried=carried,
@@ -113,9 +106,11 @@ def thresholds(rates: Rates) -> Thresholds:
             runs=PIECE_RUNS,
         ),
         # The call, and the pass over memory that it adds, are a tenth of what is computed once.
-        expensive=rounded(FACTORS.expensive / MARGIN * rates.call / rates.element),
+        expensive=rounded(
+            constants.FACTORS.expensive / constants.MARGIN * rates.call / rates.element
+        ),
         # A number is four bytes, written and read at each run; a loop is compiled once.
-        long=rounded(rates.loop / RUNS * rates.cached / FACTORS.long),
+        long=rounded(rates.loop / constants.RUNS * rates.cached / constants.FACTORS.long),
     )
 
 
@@ -136,13 +131,13 @@ def committed() -> Thresholds:
 def committed_for(jaxlib: str) -> Thresholds:
     """The same for a release: where it does not differ clearly, those of the first, by which whole
     programs were measured."""
-    first = thresholds(COMMITTED[min(COMMITTED)])
+    first = thresholds(constants.COMMITTED[min(constants.COMMITTED)])
     return thresholds(committed_rates(jaxlib)).settled(first)
 
 
-def committed_rates(jaxlib: str) -> Rates:
+def committed_rates(jaxlib: str) -> constants.Rates:
     """Those for a release."""
-    return of_release(COMMITTED, jaxlib)
+    return of_release(constants.COMMITTED, jaxlib)
 
 
 def of_release(known: Mapping[tuple[int, int], T], jaxlib: str) -> T:

@@ -24,23 +24,7 @@ from teucer._core.cost import Work
 from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
 from teucer._core.structure import is_loop
 from teucer._optimize.operations import operations
-from teucer._targets.cpu.constants import (
-    EIGEN_CLEAR,
-    ELEMENTARY_WORK,
-    LIBRARY_PRODUCT,
-    PLAIN_BODY,
-    PLAIN_CACHED,
-    PLAIN_FEW,
-    PLAIN_PART,
-    PLAIN_STEPS,
-    PRODUCT_LENGTH,
-    WHOLE_CALL,
-    WHOLE_EXTREMA,
-    WHOLE_PRODUCT,
-    WHOLE_ROW,
-    WHOLE_STEP,
-    WHOLE_WORK,
-)
+from teucer._targets.cpu import constants
 from teucer._targets.extent import has_more
 from teucer._targets.outlined_call import outlined_call_p
 from teucer._xla import client as xla
@@ -69,7 +53,7 @@ def has_plain_loops(jaxpr: Jaxpr, parts: int = 1) -> bool:
     loops.
     """
     counts = _counts(jaxpr, parts)
-    return counts.moved <= PLAIN_PART * counts.computed
+    return counts.moved <= constants.PLAIN_PART * counts.computed
 
 
 def gains_by_whole_loops(jaxpr: Jaxpr) -> bool | None:
@@ -84,7 +68,7 @@ def gains_by_whole_loops(jaxpr: Jaxpr) -> bool | None:
 def suits_eigen(jaxpr: Jaxpr) -> bool:
     """Whether the convolutions of a jaxpr take clearly less time by Eigen than by YNNPACK."""
     counts = _counts(jaxpr)
-    return counts.eigen > EIGEN_CLEAR * counts.products
+    return counts.eigen > constants.EIGEN_CLEAR * counts.products
 
 
 def _counts(jaxpr: Jaxpr, parts: int = 1) -> LoopCounts:
@@ -135,7 +119,7 @@ def _loop_steps_of(eqn: Eqn) -> LoopSteps:
     if work is Work.EXTREMUM:
         aval = eqn.invars[0].aval
         stays = aval.ndim - 1 not in eqn.params["axes"]
-        return LoopSteps(narrow=stays and _is_short(aval) and aval.size >= WHOLE_EXTREMA)
+        return LoopSteps(narrow=stays and _is_short(aval) and aval.size >= constants.WHOLE_EXTREMA)
     if not primitive.higher_order:
         return LoopSteps()
     inner = list(jaxprs_in_params(eqn.params))
@@ -148,16 +132,20 @@ def _loop_steps_of(eqn: Eqn) -> LoopSteps:
     if (
         (primitive is outlined_call_p or open_ended)
         and len(eqn.outvars) == 1
-        and eqn.outvars[0].aval.size >= WHOLE_CALL
+        and eqn.outvars[0].aval.size >= constants.WHOLE_CALL
     ):
         steps = steps._replace(divided=xla.DIVIDES_CALLS)
     if loops:
-        lags = steps.narrow or steps.divided or True in [has_more(j, WHOLE_STEP) for j in inner]
+        lags = (
+            steps.narrow
+            or steps.divided
+            or True in [has_more(j, constants.WHOLE_STEP) for j in inner]
+        )
         # Loops that outlining makes round as what they replace.
         kept = (
             eqn.source is None
-            or max(map(_work, inner)) >= WHOLE_WORK
-            or max(map(_length, inner)) >= WHOLE_STEP
+            or max(map(_work, inner)) >= constants.WHOLE_WORK
+            or max(map(_length, inner)) >= constants.WHOLE_STEP
         )
         return steps._replace(
             lag=steps.lag or (lags and not steps.by_library),
@@ -173,7 +161,7 @@ def _work(jaxpr: Jaxpr) -> float:
             sum(map(_work, jaxprs_in_params(eqn.params)))
             if eqn.primitive.higher_order
             else operations(eqn)
-            * (ELEMENTARY_WORK if eqn.primitive.cost.work is Work.FUNCTION else 1)
+            * (constants.ELEMENTARY_WORK if eqn.primitive.cost.work is Work.FUNCTION else 1)
             for eqn in jaxpr.eqns
         ]
     )
@@ -185,7 +173,7 @@ def _length(jaxpr: Jaxpr) -> int:
         [
             sum(map(_length, jaxprs_in_params(eqn.params)))
             if eqn.primitive.higher_order
-            else PRODUCT_LENGTH
+            else constants.PRODUCT_LENGTH
             if eqn.primitive.cost.work is Work.PRODUCT
             else 1
             for eqn in jaxpr.eqns
@@ -200,15 +188,15 @@ def _product(eqn: Eqn) -> LoopSteps:
     terms = math.prod([left.shape[i] for i in contracted])
     both = max(terms * math.prod([left.shape[i] for i in batched]), 1)
     rows, columns = left.size // both, right.size // both
-    if rows > 1 and columns > 1 and rows * columns * terms >= LIBRARY_PRODUCT:
+    if rows > 1 and columns > 1 and rows * columns * terms >= constants.LIBRARY_PRODUCT:
         return LoopSteps(by_library=True)
     larger = left if left.size >= right.size else right
-    large = rows * columns * both >= WHOLE_PRODUCT
+    large = rows * columns * both >= constants.WHOLE_PRODUCT
     return LoopSteps(narrow=large and _is_short(larger))
 
 
 def _is_short(aval: ShapedArray) -> bool:
-    return bool(aval.ndim and aval.shape[-1] < WHOLE_ROW)
+    return bool(aval.ndim and aval.shape[-1] < constants.WHOLE_ROW)
 
 
 def _sums(counts: list[LoopCounts]) -> LoopCounts:
@@ -227,7 +215,7 @@ def _counts_of(eqn: Eqn, parts: int) -> LoopCounts:
         counts = _sums(inner)
         # Loops that outlining makes come from no line. Unrolled, they would round otherwise.
         of_user = is_loop(eqn.primitive) and eqn.source is not None
-        if of_user and 0 < _largest(eqn) <= counts.computed <= PLAIN_BODY:
+        if of_user and 0 < _largest(eqn) <= counts.computed <= constants.PLAIN_BODY:
             return counts._replace(moved=math.inf)
         return counts
     ins, outs = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
@@ -236,7 +224,7 @@ def _counts_of(eqn: Eqn, parts: int) -> LoopCounts:
         return LoopCounts(math.inf, 0, 0, 0)
     sizes = [aval.size / parts for aval in avals]
     computed = sum(sizes[len(ins) :])
-    if max(sizes, default=0) < PLAIN_FEW:
+    if max(sizes, default=0) < constants.PLAIN_FEW:
         return LoopCounts(0, computed, 0, 0)
     narrow = sum([n for n, aval in zip(sizes, avals, strict=True) if _is_narrow(aval)])
     moved, work, products, eigen = cost.moved(ins, eqn.params), cost.work, 0.0, 0.0
@@ -250,7 +238,9 @@ def _counts_of(eqn: Eqn, parts: int) -> LoopCounts:
 
         products, eigen = by_eigen(*ins, *outs, **eqn.params)
     moved = moved / parts + narrow
-    return LoopCounts(moved if moved <= PLAIN_CACHED else math.inf, computed, products, eigen)
+    return LoopCounts(
+        moved if moved <= constants.PLAIN_CACHED else math.inf, computed, products, eigen
+    )
 
 
 def _largest(eqn: Eqn) -> float:
@@ -266,4 +256,8 @@ def _largest(eqn: Eqn) -> float:
 
 
 def _is_narrow(aval: ShapedArray) -> bool:
-    return bool(aval.ndim > 1 and 1 < aval.shape[-1] < PLAIN_STEPS and aval.size >= PLAIN_FEW)
+    return bool(
+        aval.ndim > 1
+        and 1 < aval.shape[-1] < constants.PLAIN_STEPS
+        and aval.size >= constants.PLAIN_FEW
+    )

@@ -13,21 +13,7 @@ from teucer._core import structure
 from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
 from teucer._optimize.operations import is_product, operations
 from teucer._targets.extent import has_more, has_symbolic_sizes
-from teucer._targets.gpu.constants import (
-    BANDWIDTH,
-    COPIED,
-    COSTS,
-    DISPATCH,
-    EQUATION,
-    EXECUTABLE,
-    GROUPED,
-    GROUPS,
-    HIDDEN,
-    MARGIN,
-    NEW,
-    PIECE_RUNS,
-    PRODUCTS,
-)
+from teucer._targets.gpu import constants
 from teucer._targets.outlined_call import outlined_call_p
 from teucer._targets.outlining.bytes import bytes_of
 from teucer._targets.outlining.cut_into_pieces import CutProgram, cut
@@ -38,23 +24,23 @@ def may_pay(jaxpr: Jaxpr) -> bool:
     """Whether a program is long enough to be searched for pieces, and can have some."""
     return (
         not jaxpr.effects
-        and has_more(jaxpr, COPIED)
+        and has_more(jaxpr, constants.COPIED)
         and not has_symbolic_sizes(jaxpr)
-        and busy(jaxpr) >= PIECE_RUNS * HIDDEN * DISPATCH
+        and busy(jaxpr) >= constants.PIECE_RUNS * constants.HIDDEN * constants.DISPATCH
     )
 
 
 def in_pieces(jaxpr: Jaxpr) -> CutProgram | None:
     """The pieces of a program; None where it compiles about as soon, or runs faster, as a whole."""
-    functions = outlined(jaxpr, COSTS)
-    found = None if functions is jaxpr else cut(functions, Launches(GROUPED))
+    functions = outlined(jaxpr, constants.COSTS)
+    found = None if functions is jaxpr else cut(functions, Launches(constants.GROUPED))
     if found is None:
         return None
     parts = [piece.jaxpr for piece in found.pieces]
-    if sum(map(busy, parts)) < HIDDEN * DISPATCH * len(parts):
+    if sum(map(busy, parts)) < constants.HIDDEN * constants.DISPATCH * len(parts):
         return None
     whole, apart = compiles_in(jaxpr, found)
-    return found if apart < (1 - MARGIN) * whole else None
+    return found if apart < (1 - constants.MARGIN) * whole else None
 
 
 @final
@@ -70,25 +56,25 @@ class Launches(NamedTuple):
     @property
     def copied(self) -> int:
         """Equations that XLA would compile again, at least."""
-        return COPIED
+        return constants.COPIED
 
     @property
     def groups(self) -> int:
         """Pieces of a run, at least, if single calls are left over."""
-        return GROUPS
+        return constants.GROUPS
 
     @property
     def runs(self) -> int:
         """Runs of a piece on the average, at least."""
-        return PIECE_RUNS
+        return constants.PIECE_RUNS
 
     def large(self, function: Jaxpr) -> bool:
         """Whether enough calls of it make a piece that takes longer than its start."""
-        return busy(function) * self.grouped >= HIDDEN * DISPATCH
+        return busy(function) * self.grouped >= constants.HIDDEN * constants.DISPATCH
 
     def most(self, function: Jaxpr) -> int:
         """As few calls as make such a piece, rounded up to a power of two."""
-        calls = math.ceil(HIDDEN * DISPATCH / busy(function))
+        calls = math.ceil(constants.HIDDEN * constants.DISPATCH / busy(function))
         return min(self.grouped, 1 << (calls - 1).bit_length())
 
     def singly(self) -> Launches:
@@ -114,16 +100,21 @@ def compiles_in(jaxpr: Jaxpr, found: CutProgram) -> tuple[float, float]:
     known: set[int] = set()
     new = sum(_distinct(part, known) for part in parts)
     apart = sum(
-        EXECUTABLE + NEW * _distinct(part, set()) + EQUATION * _length(part) for part in parts
+        constants.EXECUTABLE
+        + constants.NEW * _distinct(part, set())
+        + constants.EQUATION * _length(part)
+        for part in parts
     )
-    return EXECUTABLE + NEW * new + EQUATION * _length(jaxpr), apart
+    return constants.EXECUTABLE + constants.NEW * new + constants.EQUATION * _length(jaxpr), apart
 
 
 def _busy(eqn: Eqn) -> float:
     if is_product(eqn):
-        products = PRODUCTS[min(eqn.invars[0].aval.dtype.itemsize, max(PRODUCTS))]
+        products = constants.PRODUCTS[
+            min(eqn.invars[0].aval.dtype.itemsize, max(constants.PRODUCTS))
+        ]
         moved = sum(bytes_of(v.aval) for v in (*eqn.invars, *eqn.outvars))
-        return max(operations(eqn) / products, moved / BANDWIDTH)
+        return max(operations(eqn) / products, moved / constants.BANDWIDTH)
     if not eqn.primitive.higher_order:
         return 0.0
     inner = [busy(jaxpr) for jaxpr in jaxprs_in_params(eqn.params)]

@@ -23,15 +23,8 @@ from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import changed_once, map_jaxprs, rewrite
 from teucer._optimize.structure import literal_key, params_key
 from teucer._targets.outlined_call import outlined_call_p
+from teucer._targets.outlining import constants
 from teucer._targets.outlining.bytes import bytes_of, carried
-from teucer._targets.outlining.constants import (
-    CHEAP_MOST,
-    LEFT_OVER,
-    LONG_RUN,
-    OUTLINE_ROUNDS,
-    PASSING,
-    Costs,
-)
 from teucer._targets.outlining.recompute import recompute
 from teucer._targets.outlining.repeats import Repeat, repeats
 from teucer._targets.outlining.roll import Calls, Roller
@@ -41,14 +34,14 @@ if TYPE_CHECKING:
     from teucer._core.typing import HostArray, Source
 
 
-def outlined(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
+def outlined(jaxpr: Jaxpr, costs: constants.Costs) -> Jaxpr:
     """A program's jaxpr, of known sizes, with what repeats as functions and loops, where that
     pays."""
     found = outline(jaxpr, costs)
     return jaxpr if found is jaxpr else remove_dead(rewrite(found))
 
 
-def outline(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
+def outline(jaxpr: Jaxpr, costs: constants.Costs) -> Jaxpr:
     """The jaxpr with repeated runs of its equations as calls of functions, nested ones too; it
     computes the same."""
     jaxpr = _calls_decided(jaxpr, costs)
@@ -58,7 +51,7 @@ def outline(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
     again = advance_updates(recompute(jaxpr))
     if again is not jaxpr:
         program = _Program(again, costs)
-    for _ in range(OUTLINE_ROUNDS):
+    for _ in range(constants.OUTLINE_ROUNDS):
         found = program.outlined()
         if found is program.jaxpr:
             break
@@ -66,12 +59,12 @@ def outline(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
     return program.jaxpr if program.jaxpr is not again else jaxpr
 
 
-def _inner(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
+def _inner(jaxpr: Jaxpr, costs: constants.Costs) -> Jaxpr:
     """`outline` of a jaxpr that an equation carries, kept on it."""
     return changed_once(jaxpr, (outline, costs), lambda j: outline(j, costs))
 
 
-def _calls_decided(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
+def _calls_decided(jaxpr: Jaxpr, costs: constants.Costs) -> Jaxpr:
     """The jaxpr with each call of a jitted function outlined, where that pays, or else written in
     place.
 
@@ -159,7 +152,7 @@ class _Program:
     then differ in what they take, but not in their letters.
     """
 
-    def __init__(self, jaxpr: Jaxpr, costs: Costs) -> None:
+    def __init__(self, jaxpr: Jaxpr, costs: constants.Costs) -> None:
         self.jaxpr, self.costs = jaxpr, costs
         self.cheap: dict[Any, Eqn] = {}
         self.first: list[Eqn] = []
@@ -212,8 +205,8 @@ class _Program:
                     continue
                 aval = eqn.outvars[0].aval
                 exact = (not aval.extended and aval.dtype.kind in "biu") or eqn.primitive.rearranges
-                cheap = size <= CHEAP_MOST and eqn.primitive.cost.fuses and exact
-                sizes.update((v, size if cheap else CHEAP_MOST + 1) for v in eqn.outvars)
+                cheap = size <= constants.CHEAP_MOST and eqn.primitive.cost.fuses and exact
+                sizes.update((v, size if cheap else constants.CHEAP_MOST + 1) for v in eqn.outvars)
                 if cheap:
                     self.cheap[eqn.outvars[0]] = eqn
                 else:
@@ -504,7 +497,7 @@ def _in_phase(program: _Program, repeat: Repeat, letters: HostArray, taken: Host
     many = sum(high - low for low, high in bounds) >= program.costs.many * period
     longest = max(range(len(runs)), key=lambda k: len(runs[k]))
     low, high = bounds[longest]
-    if many and high - low >= LONG_RUN * period:
+    if many and high - low >= constants.LONG_RUN * period:
         # What is beside a short run says nothing of a period.
         phase = (_cheapest_cut(program, low, high, period) - turns[longest]) % period
     else:
@@ -547,7 +540,7 @@ def _cut_costs(program: _Program, low: int, high: int, period: int) -> Any:
     passing = np.cumsum(passing)
     offsets = np.arange(period)
     left_over = np.where(offsets <= rest, rest, rest + period)
-    return passing[period : 2 * period] + LEFT_OVER * left_over / period
+    return passing[period : 2 * period] + constants.LEFT_OVER * left_over / period
 
 
 def _cheapest_cut(program: _Program, low: int, high: int, period: int) -> int:
@@ -597,8 +590,8 @@ def _shared(program: _Program, low: int, high: int, period: int) -> Any:
             before = seen.get(v, i - period - 1)
             first, last = max(before + 1, middle), min(i, middle + period - 1)
             if i - before <= period and first <= last:
-                shared[first - middle] += PASSING + bytes_of(v.aval)
-                shared[last + 1 - middle] -= PASSING + bytes_of(v.aval)
+                shared[first - middle] += constants.PASSING + bytes_of(v.aval)
+                shared[last + 1 - middle] -= constants.PASSING + bytes_of(v.aval)
             seen[v] = i
         seen.update(dict.fromkeys(eqn.outvars, i))
     return np.cumsum(shared)[:period]

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from teucer._targets.outlining.constants import (
-    ADJACENT,
-    LOOKS,
-    LOOKS_EACH,
-    LOOKS_LEAST,
-    PERIODS,
-    STALE,
-)
+from teucer._targets.outlining import constants
 
 if TYPE_CHECKING:
     from teucer._core.typing import HostArray
@@ -36,7 +29,7 @@ class Repeat(NamedTuple):
         """How many letters need not be written again. Adjacent occurrences count for more: they can
         be cut anywhere, and looped."""
         adjacent = any(b == a + self.length for a, b in itertools.pairwise(self.starts))
-        return (len(self.starts) - (ADJACENT if adjacent else 1)) * self.length
+        return (len(self.starts) - (constants.ADJACENT if adjacent else 1)) * self.length
 
 
 def repeats(
@@ -78,11 +71,11 @@ def repeats(
     chosen: list[Repeat] = []
     # Each look at a candidate costs its number of places; the bound keeps degenerate sequences
     # linear.
-    work = LOOKS * n + LOOKS_LEAST
+    work = constants.LOOKS * n + constants.LOOKS_LEAST
     while heap and work > 0:
         bound, negative, left, right = heapq.heappop(heap)
         starts, length = np.sort(order[left:right]), -negative
-        work -= len(starts) + LOOKS_EACH
+        work -= len(starts) + constants.LOOKS_EACH
         gaps = np.diff(starts)
         period = int(gaps.min())
         if period < shortest:
@@ -93,14 +86,14 @@ def repeats(
             for _ in range(period - 1):
                 ends += closed[ends] == closed[ends - period]
             ends = ends[np.searchsorted(last, np.arange(len(starts)))]
-            length = period * -(-PERIODS * shortest // period)
+            length = period * -(-constants.PERIODS * shortest // period)
             starts = starts[starts + length <= ends]
         else:
             length = min(length, period)
         found = _disjoint(starts, length, covered)
         if len(found.starts) < 2:
             continue
-        if -found.weight > STALE * bound and heap and -found.weight > heap[0][0]:
+        if -found.weight > constants.STALE * bound and heap and -found.weight > heap[0][0]:
             heapq.heappush(heap, (-found.weight, negative, left, right))
         elif worthwhile(found):
             chosen.append(found)

@@ -19,6 +19,7 @@ from teucer._devices.specs import UnreducedKind
 from teucer._lower import hlo
 from teucer._transform.batch import batch_flat, mapped_aval
 from teucer._trees import pytrees
+from teucer.lax import _structure as structure
 from teucer.lax._arithmetic import mul
 from teucer.lax._collectives import lowering
 from teucer.lax._collectives.index_groups import group_size, groups_of, on_groups, taken
@@ -35,16 +36,6 @@ from teucer.lax._costs import STILL
 from teucer.lax._dynamic import dynamic_index_in_dim, dynamic_slice_in_dim
 from teucer.lax._selection import select
 from teucer.lax._shapes import squeeze
-from teucer.lax._structure import (
-    Linear,
-    broadcast_to,
-    canonical_axis,
-    expand,
-    moveaxis,
-    reduce_sum,
-    reshape,
-    zeros,
-)
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
@@ -81,16 +72,20 @@ __all__ = [
 def _merged(x: ArrayLike, at: int, count: int) -> Any:
     """x with `count` axes from `at` on made into one."""
     shape = np.shape(x)
-    return reshape(x, (*shape[:at], math.prod(shape[at : at + count]), *shape[at + count :]))
+    return structure.reshape(
+        x, (*shape[:at], math.prod(shape[at : at + count]), *shape[at + count :])
+    )
 
 
 def _divided(x: Any, at: int, sizes: Sequence[Size]) -> Any:
     """x with one axis divided: into axes of the given sizes, and what remains of it."""
     shape = np.shape(x)
-    return reshape(x, (*shape[:at], *sizes, shape[at] // math.prod(sizes), *shape[at + 1 :]))
+    return structure.reshape(
+        x, (*shape[:at], *sizes, shape[at] // math.prod(sizes), *shape[at + 1 :])
+    )
 
 
-class Exchange(Collective, Linear):
+class Exchange(Collective, structure.Linear):
     """A collective in which elements hand on (sums of) parts of their operand.
 
     Under the batching of a named axis: `shifted` are the parameters for an operand with one more
@@ -113,7 +108,7 @@ class Exchange(Collective, Linear):
         names = self.names(params)
         self.types(mapped_aval(typeof(args[0]), dims[0]), **params)
         if axis.name not in names:
-            return self.call(moveaxis(args[0], dims[0], 0), **self.shifted(params)), (0,)
+            return self.call(structure.moveaxis(args[0], dims[0], 0), **self.shifted(params)), (0,)
         groups = params.get("axis_index_groups")
         if len(names) > 1:
             one = self.one_by_one if groups is None else self._among_all
@@ -196,7 +191,7 @@ class AllGather(Exchange):
 
     def on_batch(self, x: Any, params: Params) -> tuple[Any, int | None]:
         at = params["all_gather_dimension"] - 1
-        y = moveaxis(x, 0, at)
+        y = structure.moveaxis(x, 0, at)
         return _merged(y, at, 2) if params["tiled"] else y, None
 
 
@@ -354,8 +349,8 @@ class ReduceScatter(Exchange):
 
     def on_batch(self, x: Any, params: Params) -> tuple[Any, int | None]:
         at, size = params["scatter_dimension"] - 1, np.shape(x)[0]
-        parts = _divided(reduce_sum(x, (0,)), at, (size,))
-        return moveaxis(parts if params["tiled"] else squeeze(parts, (at + 1,)), at, 0), 0
+        parts = _divided(structure.reduce_sum(x, (0,)), at, (size,))
+        return structure.moveaxis(parts if params["tiled"] else squeeze(parts, (at + 1,)), at, 0), 0
 
 
 @final
@@ -430,9 +425,9 @@ class AllToAll(Exchange):
             x = pswapaxes(x, name, split + i)
         for i in range(len(names)):
             x = (
-                moveaxis(x, split + i, concat + i)
+                structure.moveaxis(x, split + i, concat + i)
                 if split > concat
-                else moveaxis(x, split, concat + len(names) - 1)
+                else structure.moveaxis(x, split, concat + len(names) - 1)
             )
         return _merged(x, concat, len(names) + 1)
 
@@ -441,7 +436,7 @@ class AllToAll(Exchange):
         parts = _divided(x, split, np.shape(x)[:1])
         # The number of the part becomes that of the element, and the element's becomes the place
         # among what is joined.
-        sent = moveaxis(moveaxis(parts, split, 0), 1, concat)
+        sent = structure.moveaxis(structure.moveaxis(parts, split, 0), 1, concat)
         return _merged(sent, concat, 2), 0
 
 
@@ -501,10 +496,10 @@ def _permuted(x: Any, perm: Any) -> Any:
     moved = taken(x, [sources.get(i, 0) for i in range(np.shape(x)[0])])
     if len(sources) == np.shape(x)[0]:
         return moved
-    reached = broadcast_to(
+    reached = structure.broadcast_to(
         np.asarray([i in sources for i in range(np.shape(x)[0])]), np.shape(x), (0,)
     )
-    return select(reached, moved, zeros(typeof(moved)))
+    return select(reached, moved, structure.zeros(typeof(moved)))
 
 
 all_gather_p = AllGather()
@@ -569,12 +564,12 @@ def all_gather(
                 axis_name=names,
                 axis_size=size,
                 tiled=bool(tiled),
-                all_gather_dimension=canonical_axis(axis, ndim + (not tiled)),
+                all_gather_dimension=structure.canonical_axis(axis, ndim + (not tiled)),
             )[0]
         return all_gather_p.call(
             varying_over(leaf, names),
             axis_index_groups=groups,
-            all_gather_dimension=canonical_axis(axis, ndim + (not tiled)),
+            all_gather_dimension=structure.canonical_axis(axis, ndim + (not tiled)),
             axis_name=names,
             axis_size=size,
             tiled=bool(tiled),
@@ -606,7 +601,7 @@ def psum_scatter(
     size = group_size(names, groups)
 
     def one(leaf: object) -> Any:
-        at = canonical_axis(scatter_dimension, typeof(checked("psum_scatter", leaf)).ndim)
+        at = structure.canonical_axis(scatter_dimension, typeof(checked("psum_scatter", leaf)).ndim)
         manual = named.manual_axes().intersection(names)
         if (
             manual
@@ -656,8 +651,8 @@ def all_to_all(
         shape = typeof(checked("all_to_all", leaf)).shape
         leaf = varying_over(leaf, names_of(axis_name))
         split, concat = (
-            canonical_axis(split_axis, len(shape)),
-            canonical_axis(concat_axis, len(shape)),
+            structure.canonical_axis(split_axis, len(shape)),
+            structure.canonical_axis(concat_axis, len(shape)),
         )
         params = {"axis_index_groups": groups, "axis_name": axis_name, "tiled": bool(tiled)}
         if tiled:
@@ -673,7 +668,9 @@ def all_to_all(
         # The new axis has size 1 before, the axis that goes away has it after.
         new, old = (concat + 1, split) if split < concat else (concat, split + 1)
         return squeeze(
-            all_to_all_p.call(expand(leaf, 1, new), concat_axis=new, split_axis=old, **params)[0],
+            all_to_all_p.call(
+                structure.expand(leaf, 1, new), concat_axis=new, split_axis=old, **params
+            )[0],
             (old,),
         )
 

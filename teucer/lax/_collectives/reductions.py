@@ -16,33 +16,16 @@ from teucer._core.typing import Array
 from teucer._devices import partition
 from teucer._transform.batch import batch_flat
 from teucer._trees import pytrees
+from teucer.lax import _structure as structure
 from teucer.lax._arithmetic import add, div, eq, mul
-from teucer.lax._collectives import lowering
+from teucer.lax._collectives import lowering, varying
 from teucer.lax._collectives.extremes import extreme_of_devices
 from teucer.lax._collectives.index_groups import groups_of, number_within, on_groups
-from teucer.lax._collectives.varying import (
-    Collective,
-    names_of,
-    one_state,
-    psum_invariant_p,
-    size_of,
-    unreduced_pmax_p,
-    unreduced_pmin_p,
-    unreduced_psum_p,
-)
 from teucer.lax._dynamic import dynamic_index_in_dim
 from teucer.lax._identities import identity_of
 from teucer.lax._reductions import reduce_max, reduce_min
 from teucer.lax._selection import select
 from teucer.lax._shapes import iota
-from teucer.lax._structure import (
-    broadcast_to,
-    canonical_axis,
-    check_axes,
-    convert_element_type,
-    full,
-    reduce_sum,
-)
 
 if TYPE_CHECKING:
     from teucer._core.typing import AxisName, Dims, Groups, Params, Size, Value
@@ -69,7 +52,7 @@ def checked(op: str, x: Any) -> Any:
 # --- Primitives -----------------------------------------------------------------------------------
 
 
-class AllReduce(Collective):
+class AllReduce(varying.Collective):
     """x reduced over named axes: an element gets the result of all, or of those of its group in
     axis_index_groups.
 
@@ -88,7 +71,7 @@ class AllReduce(Collective):
         return params["axes"]
 
     def types(self, x: ShapedArray, *, axes: Sequence[Hashable], axis_index_groups: Groups) -> Any:
-        size_of(axes, self.name)
+        varying.size_of(axes, self.name)
         return (x,)
 
     shard = partition.aligned
@@ -113,7 +96,7 @@ class AllReduce(Collective):
 
     def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any, axis_index_groups: Any) -> Any:
         (x,), (dim,) = args, dims
-        size_of(axes)
+        varying.size_of(axes)
         rest = tuple(name for name in axes if name != axis.name)
         if len(rest) == len(axes):
             return self.call(x, axes=axes, axis_index_groups=axis_index_groups), dims
@@ -136,11 +119,13 @@ class AllReduce(Collective):
         its elements are."""
         aval, number = typeof(x), _number_within(axes, groups, lambda group, number: number)
         shape = (len(groups), *aval.shape)
-        own = broadcast_to(
-            eq(iota(np.int32, len(groups)), broadcast_to(number, (len(groups),), ())), shape, (0,)
+        own = structure.broadcast_to(
+            eq(iota(np.int32, len(groups)), structure.broadcast_to(number, (len(groups),), ())),
+            shape,
+            (0,),
         )
-        nothing = full(shape, identity_of(self.op, aval.dtype), aval.dtype)
-        rows = select(own, broadcast_to(x, shape, tuple(range(1, len(shape)))), nothing)
+        nothing = structure.full(shape, identity_of(self.op, aval.dtype), aval.dtype)
+        rows = select(own, structure.broadcast_to(x, shape, tuple(range(1, len(shape)))), nothing)
         return dynamic_index_in_dim(
             _between_devices(self, rows, tuple(axes), None), number, 0, keepdims=False
         )
@@ -161,16 +146,16 @@ class PSum(AllReduce):
 
 def _times(x: Array, size: Size) -> Any:
     aval = typeof(x)
-    return mul(x, full((), size, aval.dtype, aval.weak_type))
+    return mul(x, structure.full((), size, aval.dtype, aval.weak_type))
 
 
-psum_p = PSum("psum", reduce_sum, _times, "add")
+psum_p = PSum("psum", structure.reduce_sum, _times, "add")
 pmax_p = AllReduce("pmax", reduce_max, lambda x, size: x, "maximum")
 pmin_p = AllReduce("pmin", reduce_min, lambda x, size: x, "minimum")
 
 
 @final
-class AxisIndex(Collective):
+class AxisIndex(varying.Collective):
     """The element's number along a named axis."""
 
     __slots__ = ()
@@ -203,7 +188,7 @@ axis_index_p = AxisIndex()
 def _all_reduce(
     primitive: AllReduce, x: object, axis_name: AxisName, axis_index_groups: Groups
 ) -> Any:
-    names = names_of(axis_name)
+    names = varying.names_of(axis_name)
     positions = [name for name in names if isinstance(name, int)]
     names = tuple(name for name in names if not isinstance(name, int))
     if axis_index_groups is not None and positions:
@@ -216,10 +201,10 @@ def _all_reduce(
 
     def one(leaf: object) -> Any:
         aval = typeof(checked(str(primitive.name), leaf))
-        axes = tuple(canonical_axis(p, aval.ndim) for p in positions)
-        check_axes(aval, axes)
+        axes = tuple(structure.canonical_axis(p, aval.ndim) for p in positions)
+        structure.check_axes(aval, axes)
         if primitive is psum_p and aval.dtype == np.bool_:
-            leaf = convert_element_type(leaf, dtypes.canonicalize_dtype(np.int32))
+            leaf = structure.convert_element_type(leaf, dtypes.canonicalize_dtype(np.int32))
         elif (
             primitive is psum_p
             and not axes
@@ -246,7 +231,7 @@ def _count(names: Sequence[Any], groups: Any) -> Any:
     """How many elements take part with this one: a Python number where that is the same for all,
     else int32[]."""
     if groups is None or len({len(group) for group in groups}) == 1:
-        return size_of(names) if groups is None else len(groups[0])
+        return varying.size_of(names) if groups is None else len(groups[0])
     return _number_within(names, groups, lambda group, number: len(group))
 
 
@@ -257,7 +242,7 @@ def _between_devices(
     it varies."""
     manual = named.manual_axes().intersection(names)
     if manual and (primitive is psum_p or typeof(x).unreduced & manual):
-        state = one_state(str(primitive.name), typeof(x), names, manual)
+        state = varying.one_state(str(primitive.name), typeof(x), names, manual)
         if state == "unreduced" and groups is None and manual == set(names):
             return _UNREDUCED[primitive].call(x, axes=names)[0]
     x = varying_over(x, names)
@@ -265,10 +250,14 @@ def _between_devices(
         return primitive.call(x, axes=names, axis_index_groups=groups)[0]
     rest = tuple(name for name in names if name not in manual)
     x = primitive.call(x, axes=rest, axis_index_groups=None)[0] if rest else x
-    return psum_invariant_p.call(x, axes=tuple(name for name in names if name in manual))[0]
+    return varying.psum_invariant_p.call(x, axes=tuple(name for name in names if name in manual))[0]
 
 
-_UNREDUCED = {psum_p: unreduced_psum_p, pmax_p: unreduced_pmax_p, pmin_p: unreduced_pmin_p}
+_UNREDUCED = {
+    psum_p: varying.unreduced_psum_p,
+    pmax_p: varying.unreduced_pmax_p,
+    pmin_p: varying.unreduced_pmin_p,
+}
 
 
 def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Groups = None) -> Any:
@@ -301,10 +290,12 @@ def pmean(x: object, axis_name: AxisName, *, axis_index_groups: Groups = None) -
             return total / count
         aval = typeof(total)
         kind = dtypes.to_inexact_dtype(aval.dtype)
-        y = convert_element_type(total, kind, aval.weak_type)
+        y = structure.convert_element_type(total, kind, aval.weak_type)
         if isinstance(count, int):
-            return div(y, full((), count, kind, aval.weak_type))
-        return div(y, broadcast_to(convert_element_type(count, kind), aval.shape, ()))
+            return div(y, structure.full((), count, kind, aval.weak_type))
+        return div(
+            y, structure.broadcast_to(structure.convert_element_type(count, kind), aval.shape, ())
+        )
 
     return pytrees.tree_map(mean, psum(x, axis_name, axis_index_groups=axis_index_groups))
 
@@ -363,4 +354,4 @@ def axis_size(axis_name: AxisName) -> int:
     >>> jax.vmap(lambda x: x / axis_size("i"), axis_name="i")(jnp.ones(4))
     Array([0.25, 0.25, 0.25, 0.25], dtype=float32)
     """
-    return size_of(names_of(axis_name))
+    return varying.size_of(varying.names_of(axis_name))

@@ -21,20 +21,7 @@ from teucer._dimensions.dimensions import is_symbolic, max_dim
 from teucer._transform.batch import mapped_aval
 from teucer._trees import pytrees
 from teucer.lax import _arithmetic, _joining, _shapes, _slicing, _structure
-from teucer.lax._control.bodies import (
-    Body,
-    avals_of,
-    check_carry,
-    immutable,
-    is_concrete,
-    parameter_names,
-    refuse_shared,
-    reordered,
-    settle_carry,
-    split_list,
-    stage_anew,
-    stage_body,
-)
+from teucer.lax._control import bodies
 from teucer.lax._control.scan import scan_p
 from teucer.lax._control.while_loop import run_while
 from teucer.lax._families import scalar_like
@@ -92,15 +79,15 @@ def run_scan(
 ) -> tuple[Any, Any]:
     """scan for the function `what`. `call`: what to call in the place of `f`; it is traced each
     time, as in JAX."""
-    stage = stage_body if call is None else stage_anew
+    stage = bodies.stage_body if call is None else bodies.stage_anew
     call = f if call is None else call
     flat_xs, xs_tree = pytrees.tree_flatten(xs)
     refuse_parts(xs_tree, "Among the xs of scan")
     flat_init, init_tree = pytrees.tree_flatten(init)
-    x_avals, init_avals = avals_of("scan", flat_xs), avals_of("scan", flat_init)
+    x_avals, init_avals = bodies.avals_of("scan", flat_xs), bodies.avals_of("scan", flat_init)
     in_tree = pytrees.treedef_tuple((init_tree, xs_tree))
     flat, avals = [*flat_init, *flat_xs], [*init_avals, *x_avals]
-    refuse_shared(f, what, in_tree, avals, flat)
+    bodies.refuse_shared(f, what, in_tree, avals, flat)
     if any(map(is_reference, x_avals)):
         return _scan_references(
             call, init, flat_xs, xs_tree, x_avals, (length, reverse, unroll, what)
@@ -119,15 +106,15 @@ def run_scan(
         a.dec_rank(length, a.leading_axis_spec()) if a.is_high else mapped_aval(a, 0)
         for a in x_avals
     ]
-    name = next(iter(parameter_names(f)), "carry")
+    name = next(iter(bodies.parameter_names(f)), "carry")
 
-    def check(body: Body) -> None:
-        refuse_shared(f, what, in_tree, avals, flat, body.consts)
+    def check(body: bodies.Body) -> None:
+        bodies.refuse_shared(f, what, in_tree, avals, flat, body.consts)
         _check_pair(f, body)
-        check_carry("scan", f, name, init_tree, None, body.out_tree.children()[0], ())
+        bodies.check_carry("scan", f, name, init_tree, None, body.out_tree.children()[0], ())
 
     n = len(flat_init)
-    body, carry = settle_carry(
+    body, carry = bodies.settle_carry(
         lambda avals: stage(f, what, in_tree, [*avals, *elements], call),
         flat_init,
         init_avals,
@@ -135,7 +122,7 @@ def run_scan(
         f,
     )
     in_avals = body.jaxpr.in_avals[len(body.consts) : len(body.consts) + n]
-    check_carry("scan", f, name, init_tree, in_avals, init_tree, body.jaxpr.out_avals[:n])
+    bodies.check_carry("scan", f, name, init_tree, in_avals, init_tree, body.jaxpr.out_avals[:n])
     outs = bind_scan(
         (body.consts, carry, flat_xs),
         body.jaxpr,
@@ -191,13 +178,13 @@ def bind_scan(
     returns as it is becomes a constant, and ys that are xs are not copied."""
     consts, carry, xs = operands
     n_consts, n_carry = len(consts), len(carry)
-    in_carry, in_xs = split_list(jaxpr.jaxpr.invars[n_consts:], n_carry)
-    out_carry, out_ys = split_list(jaxpr.jaxpr.outvars, n_carry)
+    in_carry, in_xs = bodies.split_list(jaxpr.jaxpr.invars[n_consts:], n_carry)
+    out_carry, out_ys = bodies.split_list(jaxpr.jaxpr.outvars, n_carry)
     fixed = [i for i in range(n_carry) if out_carry[i] is in_carry[i]]
     looped = [i for i in range(n_carry) if out_carry[i] is not in_carry[i]]
     number = {v: k for k, v in enumerate(in_xs)}
     made = [j for j, v in enumerate(out_ys) if v not in number]
-    inner = reordered(
+    inner = bodies.reordered(
         jaxpr,
         [
             *range(n_consts),
@@ -285,7 +272,7 @@ def _sizes_text(x_avals: Sequence[ShapedArray], xs_tree: Any) -> str:
 
 def unrolled(unroll: int | bool, length: int) -> int:
     """The number of steps in an iteration, at least 1."""
-    if not is_concrete(unroll):
+    if not bodies.is_concrete(unroll):
         raise errors.ConcretizationTypeError(
             unroll, "The `unroll` argument to `scan` expects a concrete `int` or `bool` value."
         )
@@ -296,7 +283,7 @@ def unrolled(unroll: int | bool, length: int) -> int:
     return operator.index(max_dim(int(unroll) or length, 1))
 
 
-def _check_pair(f: Callable[..., object], body: Body) -> None:
+def _check_pair(f: Callable[..., object], body: bodies.Body) -> None:
     children = body.out_tree.children()
     if (
         body.out_tree.node_data() is None
@@ -325,7 +312,7 @@ def _python_scan(
             "zero-length scan is not supported in disable_jit() mode because the output type is "
             "unknown."
         )
-    carry, rows = immutable(init), []
+    carry, rows = bodies.immutable(init), []
     for i in reversed(range(length)) if reverse else range(length):
         carry, y = f(
             carry,
@@ -374,13 +361,13 @@ def fori_loop(
     lower, upper = _matched_bounds(lower, upper)
     bounds = _known_bounds(lower, upper)
     if config.disable_jit.value and bounds is not None:
-        val = immutable(init_val)
+        val = bodies.immutable(init_val)
         for i in range(*bounds):
             val = body_fun(i, val)
         return val
     flat, tree = pytrees.tree_flatten(init_val)
-    avals = avals_of("fori_loop", flat)
-    name = next(iter(parameter_names(body_fun)[1:]), "loop_carry[1]")
+    avals = bodies.avals_of("fori_loop", flat)
+    name = next(iter(bodies.parameter_names(body_fun)[1:]), "loop_carry[1]")
     if bounds is None:
         if unroll is not None:
             raise ValueError(
@@ -389,18 +376,18 @@ def fori_loop(
         return _dynamic_fori((lower, upper), body_fun, flat, tree, avals, name)
     in_tree = pytrees.treedef_tuple((pytrees.tree_structure(0), tree))
 
-    def check(body: Body) -> None:
-        check_carry("fori_loop", body_fun, name, tree, None, body.out_tree, ())
+    def check(body: bodies.Body) -> None:
+        bodies.check_carry("fori_loop", body_fun, name, tree, None, body.out_tree, ())
 
-    body, carry = settle_carry(
-        lambda avals: stage_body(body_fun, "fori_loop", in_tree, [typeof(0), *avals]),
+    body, carry = bodies.settle_carry(
+        lambda avals: bodies.stage_body(body_fun, "fori_loop", in_tree, [typeof(0), *avals]),
         flat,
         avals,
         check,
         body_fun,
     )
     n = len(body.consts)
-    check_carry(
+    bodies.check_carry(
         "fori_loop", body_fun, name, tree, body.jaxpr.in_avals[n + 1 :], tree, body.jaxpr.out_avals
     )
     length = max(bounds[1] - bounds[0], 0)
@@ -419,7 +406,7 @@ def _matched_bounds(lower: ArrayLike, upper: ArrayLike) -> tuple[Any, Any]:
 
     Raises TypeError if they are not scalars, or of different dtypes.
     """
-    avals = one, other = avals_of("fori_loop", (lower, upper))
+    avals = one, other = bodies.avals_of("fori_loop", (lower, upper))
     if one.shape or other.shape:
         raise TypeError(
             "fori_loop: lower and upper must be scalars.\n"
@@ -449,7 +436,7 @@ def _known_bounds(lower: Any, upper: Any) -> tuple[int, int] | None:
     Raises OverflowError if they do not fit the counter, an integer of default width; ValueError for
     NaN.
     """
-    if not (is_concrete(lower) and is_concrete(upper)) or dtypes.issubdtype(
+    if not (bodies.is_concrete(lower) and bodies.is_concrete(upper)) or dtypes.issubdtype(
         typeof(lower).dtype, np.complexfloating
     ):
         return None

@@ -30,15 +30,8 @@ from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
 from teucer.lax import _dynamic, _elementwise
+from teucer.lax._control import bodies
 from teucer.lax._control import scan_lowering as _control_scan_lowering
-from teucer.lax._control.bodies import (
-    hoisted,
-    jaxprs_use_axis,
-    reordered,
-    run,
-    split_list,
-    without_dead,
-)
 from teucer.lax._control.groups import GROUPED, GroupedParams, by_count
 from teucer.lax._control.while_loop import while_p
 
@@ -103,7 +96,7 @@ def _as_loop(
     reverse: bool,
     **params: object,
 ) -> structure.Loop:
-    consts, carry, xs = split_list(operands, num_consts, num_carry)
+    consts, carry, xs = bodies.split_list(operands, num_consts, num_carry)
     return structure.Loop(jaxpr, consts, carry, xs, length, reverse)
 
 
@@ -169,13 +162,13 @@ class Scan(Primitive):
         """An array that the body changes is carried."""
         jaxpr, num_consts = params["jaxpr"], params["num_consts"]
         found = discharged(jaxpr, groups)
-        inner, extra = hoisted(found.jaxpr)
+        inner, extra = bodies.hoisted(found.jaxpr)
         h, n, k = len(extra), len(jaxpr.out_avals), len(found.changed)
         moved = [groups.index(g) for g in found.changed]
         fixed = [i for i in range(num_consts) if i not in moved and groups[i] not in found.changed]
         # Where one reference is two operands, the first alone stays.
         order = [*fixed, *moved, *range(num_consts, len(operands))]
-        inner = reordered(
+        inner = bodies.reordered(
             inner, [*range(h), *(h + i for i in order)], [*range(n, n + k), *range(n)]
         )
         outs = self.call(
@@ -200,7 +193,7 @@ class Scan(Primitive):
         refuse_mutable(self, avals[num_consts:])
         refs: dict[int, list[Any]] = {}
         given, low = taken_apart(operands, avals, refs), lowered(params["jaxpr"], in_place=True)
-        inner, consts = hoisted(low.jaxpr)
+        inner, consts = bodies.hoisted(low.jaxpr)
         outs = self.call(
             *consts,
             *given.low,
@@ -219,7 +212,7 @@ class Scan(Primitive):
         return low._replace(outs=types).raised(outs, operands)
 
     def evaluate(self, *args: Value, **params: Unpack[ScanParams]) -> Any:
-        return run(self, args, params, params["jaxpr"])
+        return bodies.run(self, args, params, params["jaxpr"])
 
     def lower(self, ctx: Context, *values: object, **params: Unpack[ScanParams]) -> Any:
         return _control_scan_lowering.lower_scan(ctx, values, **params)
@@ -237,13 +230,13 @@ class Scan(Primitive):
             if out_moving[:num_carry] == moving[in_carry]:
                 break
             moving[in_carry] = out_moving[:num_carry]
-        inner, consts = hoisted(inner)
+        inner, consts = bodies.hoisted(inner)
         nh, n, n_out = len(consts), len(primals), len(jaxpr.out_avals)
         # Inputs (consts, carry, xs, tangents of each) and results (carry, ys, tangents of each) go
         # into the order of a scan.
         ins = _interleaved(nh, moving, (num_consts, num_carry, n - num_consts - num_carry))
         outs_order = _interleaved(0, out_moving, (num_carry, n_out - num_carry))
-        inner = reordered(inner, [*range(nh), *ins], outs_order)
+        inner = bodies.reordered(inner, [*range(nh), *ins], outs_order)
         operands = [
             *primals,
             *(array_ops.instantiate(t) for t, m in zip(tangents, moving, strict=True) if m),
@@ -323,7 +316,7 @@ class Scan(Primitive):
             if out_batched[:num_carry] == batched[in_carry]:
                 break
             batched[in_carry] = out_batched[:num_carry]
-        inner, hoisted_consts = hoisted(inner)
+        inner, hoisted_consts = bodies.hoisted(inner)
         first_xs = num_consts + num_carry
         operands = [
             array_ops.to_axis(x, d, axis.size, int(i >= first_xs)) if b else x
@@ -337,7 +330,7 @@ class Scan(Primitive):
         return outs, tuple(int(i >= num_carry) if b else None for i, b in enumerate(out_batched))
 
     def uses_axis(self, name: str, params: Params) -> bool:
-        return jaxprs_use_axis((params["jaxpr"],), name)
+        return bodies.jaxprs_use_axis((params["jaxpr"],), name)
 
     def forward(self, eqn: Eqn) -> Any:
         """A carry that no step changes is a const of the loop; elements that are handed on are the
@@ -365,7 +358,7 @@ class Scan(Primitive):
         outs = [i for i in range(len(eqn.outvars)) if i not in fixed]
         params = {
             **eqn.params,
-            "jaxpr": reordered(closed, ins, outs),
+            "jaxpr": bodies.reordered(closed, ins, outs),
             "num_consts": m + len(fixed),
             "num_carry": n - len(fixed),
         }
@@ -425,7 +418,7 @@ class Scan(Primitive):
     ) -> Any:
         length, num_consts, num_carry = params["length"], params["num_consts"], params["num_carry"]
         (inner,), given = sizes.together((params["jaxpr"],))
-        consts, carry, xs = split_list(args, num_consts, num_carry)
+        consts, carry, xs = bodies.split_list(args, num_consts, num_carry)
         if not is_symbolic(length):
             return self.call(
                 *given, *args, **{**params, "jaxpr": inner, "num_consts": len(given) + num_consts}
@@ -547,8 +540,8 @@ def _make_cut(
             at = next((i for i in range(n_carry, len(outvars)) if outvars[i] is v), len(outvars))
             outvars[at : at + 1] = [v]
             sources.append(("result", at))
-    loop, known_consts = hoisted(split.known)
-    loop = ClosedJaxpr(without_dead(loop.jaxpr.replace(outvars=outvars)))
+    loop, known_consts = bodies.hoisted(split.known)
+    loop = ClosedJaxpr(bodies.without_dead(loop.jaxpr.replace(outvars=outvars)))
     fixed = known.replace(
         outvars=invariants,
         eqns=[e for e in known.eqns if not constant.isdisjoint(e.outvars)],
@@ -568,7 +561,7 @@ def _make_cut(
             loop,
             known_consts,
             (n_consts + len(known_consts), n_carry),
-            ClosedJaxpr(without_dead(fixed)),
+            ClosedJaxpr(bodies.without_dead(fixed)),
             split.staged,
             (),
             (0, 0),
@@ -597,7 +590,7 @@ def _order_staged(
     """The cut with its staged scan: inputs (residuals, unknown operands) go into the order consts,
     carry, xs."""
     num_consts, num_carry = counts
-    staged, consts = hoisted(split.staged)
+    staged, consts = bodies.hoisted(split.staged)
     sources = [*residuals, *(("operand", i) for i, u in enumerate(unknown) if u)]
 
     def group(i: int) -> int:
@@ -614,7 +607,9 @@ def _order_staged(
 
     order = sorted(range(len(sources)), key=group)
     n = len(consts)
-    staged = reordered(staged, [*range(n), *(n + i for i in order)], range(len(staged.out_avals)))
+    staged = bodies.reordered(
+        staged, [*range(n), *(n + i for i in order)], range(len(staged.out_avals))
+    )
     groups = [group(i) for i in order]
     return cut._replace(
         staged=staged,
@@ -661,8 +656,8 @@ def _transpose_linear(
     """Transpose a scan whose whole carry is linear: a scan backwards, that carries the cotangents
     of consts and carry."""
     is_linear = [type(x) is Undefined for x in args]
-    lin_consts, _, lin_xs = split_list(is_linear, num_consts, num_carry)
-    ct_carry, ct_ys = split_list(cts, num_carry)
+    lin_consts, _, lin_xs = bodies.split_list(is_linear, num_consts, num_carry)
+    ct_carry, ct_ys = bodies.split_list(cts, num_carry)
     back = _transposed_body(
         jaxpr,
         tuple(lin_consts),
@@ -671,8 +666,8 @@ def _transpose_linear(
         tuple(type(ct) is not Zero for ct in ct_carry),
         tuple(type(ct) is not Zero for ct in ct_ys),
     )
-    consts, _, xs = split_list(args, num_consts, num_carry)
-    body, body_consts = hoisted(back.body)
+    consts, _, xs = bodies.split_list(args, num_consts, num_carry)
+    body, body_consts = bodies.hoisted(back.body)
     fixed = [*body_consts, *(x for x, lin in zip(consts, lin_consts, strict=True) if not lin)]
     linear_consts = [x for x, lin in zip(consts, lin_consts, strict=True) if lin]
     sums = [
@@ -753,12 +748,12 @@ def _make_transposed_body(
     linear = [*lin_consts, *[True] * num_carry, *lin_xs]
     while True:
         step, nonzero = transpose_jaxpr(jaxpr, linear, [*given, *ct_ys])
-        nz_consts, nz_carry, nz_xs = split_list(nonzero, sum(lin_consts), num_carry)
+        nz_consts, nz_carry, nz_xs = bodies.split_list(nonzero, sum(lin_consts), num_carry)
         settled = [g or nz for g, nz in zip(given, nz_carry, strict=True)]
         if settled == given:
             break
         given = settled
-    in_consts, in_carry, in_xs = split_list(jaxpr.in_avals, len(lin_consts), num_carry)
+    in_consts, in_carry, in_xs = bodies.split_list(jaxpr.in_avals, len(lin_consts), num_carry)
     fixed = [a for a, lin in zip(in_consts, lin_consts, strict=True) if not lin]
     sum_avals = [
         a.cotangent_aval()
@@ -774,7 +769,7 @@ def _make_transposed_body(
     ]
 
     def backwards(*args: Array) -> list[Any]:
-        consts, sums, carry, xs, cts = split_list(
+        consts, sums, carry, xs, cts = bodies.split_list(
             args, len(fixed), len(sum_avals), len(carry_avals), len(elements)
         )
         outs = iter(step(*consts, *xs, *carry, *cts))

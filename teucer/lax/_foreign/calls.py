@@ -18,15 +18,8 @@ from teucer._dialects.high.lowering import taken_apart
 from teucer._hlo.rare_hlo import paired
 from teucer._lower.value import Value
 from teucer._optimize.effects import Effect
+from teucer.lax._foreign import shared
 from teucer.lax._foreign.lowering import TYPED, custom_call
-from teucer.lax._foreign.shared import (
-    batch_of_call,
-    check_aliases,
-    check_vmap_method,
-    hashable,
-    plain,
-    results_of,
-)
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
@@ -83,7 +76,7 @@ class FFICall(Primitive):
             [v for v, _ in operands],
             result_avals,
             api_version=custom_call_api_version,
-            backend_config={k: plain(v) for k, v in attributes}
+            backend_config={k: shared.plain(v) for k, v in attributes}
             if legacy_backend_config is None
             else legacy_backend_config,
             operand_layouts=[order for _, order in operands],
@@ -142,7 +135,7 @@ class FFICall(Primitive):
                 **params,
             )
 
-        return batch_of_call("ffi_call", axis, args, dims, vmap_method, call)
+        return shared.batch_of_call("ffi_call", axis, args, dims, vmap_method, call)
 
 
 ffi_call_p = FFICall()
@@ -256,14 +249,14 @@ def ffi_call(
     ...     np.float32)).as_text().count("@my_rms_norm")
     1
     """
-    check_vmap_method(vmap_method)
+    shared.check_vmap_method(vmap_method)
     if legacy_backend_config is not None and custom_call_api_version >= TYPED:
         raise ValueError(
             "The use of the legacy_backend_config parameter requires custom_call_api_version < "
             f"4; got {custom_call_api_version}."
         )
     several = isinstance(result_shape_dtypes, list | tuple)
-    result_avals = results_of(result_shape_dtypes if several else [result_shape_dtypes])
+    result_avals = shared.results_of(result_shape_dtypes if several else [result_shape_dtypes])
     output_orders = _orders(
         output_layouts
         if several or output_layouts is None or isinstance(output_layouts, list)
@@ -281,7 +274,7 @@ def ffi_call(
             )
         avals = [typeof(x) for x in args]
         input_orders = _orders(input_layouts, avals, "input")
-        aliases = check_aliases(
+        aliases = shared.check_aliases(
             input_output_aliases, avals, result_avals, input_orders, output_orders
         )
         primitive = (
@@ -298,7 +291,7 @@ def ffi_call(
             input_output_aliases=aliases,
             custom_call_api_version=custom_call_api_version,
             legacy_backend_config=legacy_backend_config,
-            attributes=tuple((k, hashable(k, v)) for k, v in attributes.items()),
+            attributes=tuple((k, shared.hashable(k, v)) for k, v in attributes.items()),
         )
         return type(result_shape_dtypes)(outs) if several else outs[0]
 

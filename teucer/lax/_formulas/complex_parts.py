@@ -21,25 +21,7 @@ from teucer._base import config, dtypes
 from teucer._core.trace import typeof
 from teucer._core.typing import Array
 from teucer.lax import _arithmetic, _structure
-from teucer.lax._arithmetic import (
-    abs,
-    add,
-    bitwise_and,
-    bitwise_not,
-    bitwise_or,
-    clamp,
-    div,
-    eq,
-    gt,
-    is_finite,
-    lt,
-    mul,
-    ne,
-    neg,
-    sign,
-    square,
-    sub,
-)
+from teucer.lax import _arithmetic as ops
 from teucer.lax._conversion import bitcast_convert_type_p
 from teucer.lax._families import scalar_like
 from teucer.lax._formulas import wide as _wide
@@ -95,7 +77,9 @@ def _of_its_own(lax: Elementary, dtype: np.dtype[Any]) -> Functions:
     def turn(x: Array) -> tuple[Any, Any, Any]:
         sine, cosine = lax.sin(x), lax.cos(x)
         less = where_else(
-            gt(cosine, scalar_like(x, 0)), neg(div(square(sine), plus(cosine, 1))), plus(cosine, -1)
+            ops.gt(cosine, scalar_like(x, 0)),
+            ops.neg(ops.div(ops.square(sine), plus(cosine, 1))),
+            plus(cosine, -1),
         )
         return sine, cosine, less
 
@@ -110,10 +94,10 @@ def _of_its_own(lax: Elementary, dtype: np.dtype[Any]) -> Functions:
 
 def _sinh_and_cosh(f: Functions, x: Array) -> tuple[Any, Any]:
     """By e^|x| - 1, so that sinh is odd to the bit."""
-    less, _ = f.grow(abs(x))
+    less, _ = f.grow(ops.abs(x))
     power = plus(less, 1)
-    return mul(sign(x), times(0.5, add(less, div(less, power)))), times(
-        0.5, add(power, div(scalar_like(x, 1), power))
+    return ops.mul(ops.sign(x), times(0.5, ops.add(less, ops.div(less, power)))), times(
+        0.5, ops.add(power, ops.div(scalar_like(x, 1), power))
     )
 
 
@@ -122,12 +106,14 @@ def _hyperbolic(f: Functions, x: Array) -> tuple[Any, Any, Any]:
     to count, else 1."""
     if not f.rooted:
         return *_sinh_and_cosh(f, x), scalar_like(x, 1)
-    size = abs(x)
-    large = gt(size, scalar_like(x, 0.5 * math.log(2) * (dtypes.finfo(typeof(x).dtype).nmant + 3)))
+    size = ops.abs(x)
+    large = ops.gt(
+        size, scalar_like(x, 0.5 * math.log(2) * (dtypes.finfo(typeof(x).dtype).nmant + 3))
+    )
     _, root = f.grow(size)
     half, (s, c) = times(0.5, root), _sinh_and_cosh(f, where_else(large, scalar_like(x, 0), x))
     return (
-        where_else(large, mul(sign(x), half), s),
+        where_else(large, ops.mul(ops.sign(x), half), s),
         where_else(large, half, c),
         where_else(large, root, scalar_like(x, 1)),
     )
@@ -135,7 +121,9 @@ def _hyperbolic(f: Functions, x: Array) -> tuple[Any, Any, Any]:
 
 def _lost(a: Array, b: Array) -> Any:
     """Whether a is infinite, and b an angle without a direction."""
-    return bitwise_and(eq(abs(a), scalar_like(a, np.inf)), bitwise_not(is_finite(b)))
+    return ops.bitwise_and(
+        ops.eq(ops.abs(a), scalar_like(a, np.inf)), ops.bitwise_not(ops.is_finite(b))
+    )
 
 
 # sin and cos of numbers other than 0 are never 0, so that a product is a zero only where an
@@ -145,20 +133,23 @@ def _lost(a: Array, b: Array) -> Any:
 def _sinh(f: Functions, a: Array, b: Array) -> tuple[Any, Any]:
     (s, c, factor), (sine, cosine, _) = _hyperbolic(f, a), f.turn(b)
     # Infinite, or zero, where sinh a is, whatever the angle.
-    steady = bitwise_or(
-        _lost(a, b), bitwise_and(eq(a, scalar_like(a, 0)), bitwise_not(is_finite(b)))
+    steady = ops.bitwise_or(
+        _lost(a, b),
+        ops.bitwise_and(ops.eq(a, scalar_like(a, 0)), ops.bitwise_not(ops.is_finite(b))),
     )
-    re = mul(mul(where_else(steady, scalar_like(a, 1), cosine), s), factor)
-    return re, where_else(eq(b, scalar_like(b, 0)), b, mul(mul(sine, c), factor))
+    re = ops.mul(ops.mul(where_else(steady, scalar_like(a, 1), cosine), s), factor)
+    return re, where_else(ops.eq(b, scalar_like(b, 0)), b, ops.mul(ops.mul(sine, c), factor))
 
 
 def _cosh(f: Functions, a: Array, b: Array) -> tuple[Any, Any]:
     (s, c, factor), (sine, cosine, _) = _hyperbolic(f, a), f.turn(b)
-    one, none = scalar_like(a, 1), eq(b, scalar_like(b, 0))
-    re = mul(mul(where_else(_lost(a, b), one, cosine), c), factor)
-    sine = where_else(bitwise_and(eq(a, scalar_like(a, 0)), bitwise_not(is_finite(b))), one, sine)
-    im = mul(
-        mul(sine, where_else(none, where_else(ne(a, a), one, sign(a)), s)),
+    one, none = scalar_like(a, 1), ops.eq(b, scalar_like(b, 0))
+    re = ops.mul(ops.mul(where_else(_lost(a, b), one, cosine), c), factor)
+    sine = where_else(
+        ops.bitwise_and(ops.eq(a, scalar_like(a, 0)), ops.bitwise_not(ops.is_finite(b))), one, sine
+    )
+    im = ops.mul(
+        ops.mul(sine, where_else(none, where_else(ops.ne(a, a), one, ops.sign(a)), s)),
         where_else(none, one, factor),
     )
     return re, im
@@ -172,28 +163,28 @@ def _sin(f: Functions, a: Array, b: Array) -> tuple[Any, Any]:
 
 def _cos(f: Functions, a: Array, b: Array) -> tuple[Any, Any]:
     # cos z = cosh(-i z)
-    return _cosh(f, b, neg(a))
+    return _cosh(f, b, ops.neg(a))
 
 
 def _tanh(f: Functions, a: Array, b: Array) -> tuple[Any, Any]:
     lost, zero = _lost(a, b), scalar_like(a, 0)
     limit = scalar_like(a, f.largest)
-    (s, c), (sine, cosine, _) = _sinh_and_cosh(f, clamp(neg(limit), a, limit)), f.turn(b)
+    (s, c), (sine, cosine, _) = _sinh_and_cosh(f, ops.clamp(ops.neg(limit), a, limit)), f.turn(b)
     sine, cosine = where_else(lost, zero, sine), where_else(lost, scalar_like(a, 1), cosine)
-    below = add(square(s), square(cosine))
-    turned = mul(sine, cosine)
+    below = ops.add(ops.square(s), ops.square(cosine))
+    turned = ops.mul(sine, cosine)
     turned = where_else(
         _infinite(a), times(0, turned), turned
     )  # at `limit` it need not be small enough to vanish
-    re, im = div(mul(s, c), below), div(turned, below)
+    re, im = ops.div(ops.mul(s, c), below), ops.div(turned, below)
     # A part that is zero stays so, though the other is nan.
-    return where_else(eq(a, zero), a, re), where_else(eq(b, zero), b, im)
+    return where_else(ops.eq(a, zero), a, re), where_else(ops.eq(b, zero), b, im)
 
 
 def _tan(f: Functions, a: Array, b: Array) -> tuple[Any, Any]:
     # tan z = -i tanh(i z)
-    re, im = _tanh(f, neg(b), a)
-    return im, neg(re)
+    re, im = _tanh(f, ops.neg(b), a)
+    return im, ops.neg(re)
 
 
 def _exp(f: Functions, a: Array, b: Array) -> tuple[Any, Any]:
@@ -201,9 +192,9 @@ def _exp(f: Functions, a: Array, b: Array) -> tuple[Any, Any]:
     other = factor if f.rooted else scalar_like(a, 1)
     # Infinite or zero where e^a is, whatever the angle.
     cosine = where_else(lost, scalar_like(a, 1), cosine)
-    sine = where_else(bitwise_and(lost, lt(a, scalar_like(a, 0))), scalar_like(a, 0), sine)
-    return mul(mul(cosine, factor), other), where_else(
-        eq(b, scalar_like(b, 0)), b, mul(mul(sine, factor), other)
+    sine = where_else(ops.bitwise_and(lost, ops.lt(a, scalar_like(a, 0))), scalar_like(a, 0), sine)
+    return ops.mul(ops.mul(cosine, factor), other), where_else(
+        ops.eq(b, scalar_like(b, 0)), b, ops.mul(ops.mul(sine, factor), other)
     )
 
 
@@ -215,9 +206,9 @@ def _expm1(f: Functions, a: Array, b: Array) -> tuple[Any, Any]:
         _lost(a, b),
         _exp(f, a, b),
     )
-    near = add(mul(less, cosine), cosine_less)
+    near = ops.add(ops.mul(less, cosine), cosine_less)
     near = where_else(lost, less, near)
-    large = gt(a, scalar_like(a, 0.5 * math.log(2) * dtypes.finfo(typeof(a).dtype).maxexp))
+    large = ops.gt(a, scalar_like(a, 0.5 * math.log(2) * dtypes.finfo(typeof(a).dtype).maxexp))
     return where_else(large, power, near), im
 
 
@@ -241,15 +232,15 @@ def _with_sign(x: Array, of: Array) -> Any:
     """|x| with the sign of another number, that of a zero too."""
     integer = np.dtype(f"i{typeof(of).dtype.itemsize}")
     bits = bitcast_convert_type_p.call(of, new_dtype=integer)[0]
-    return where_else(lt(bits, number(0, integer)), neg(abs(x)), abs(x))
+    return where_else(ops.lt(bits, number(0, integer)), ops.neg(ops.abs(x)), ops.abs(x))
 
 
 def _infinite(x: Array) -> Any:
-    return eq(abs(x), scalar_like(x, np.inf))
+    return ops.eq(ops.abs(x), scalar_like(x, np.inf))
 
 
 def _is_zero(x: Array) -> Any:
-    return eq(x, scalar_like(x, 0))
+    return ops.eq(x, scalar_like(x, 0))
 
 
 def _as(x: Array, where: Array, value: float) -> Any:
@@ -261,17 +252,17 @@ def _asinh_signs(a: Array, b: Array, re: Array, im: Array) -> tuple[Any, Any]:
 
 
 def _atanh_signs(a: Array, b: Array, re: Array, im: Array) -> tuple[Any, Any]:
-    far = bitwise_or(_infinite(a), _infinite(b))
+    far = ops.bitwise_or(_infinite(a), _infinite(b))
     im = where_else(
         far,
-        where_else(_infinite(b), scalar_like(b, math.pi / 2), _as(b, eq(b, b), math.pi / 2)),
-        _as(im, bitwise_or(ne(a, a), ne(b, b)), np.nan),
+        where_else(_infinite(b), scalar_like(b, math.pi / 2), _as(b, ops.eq(b, b), math.pi / 2)),
+        _as(im, ops.bitwise_or(ops.ne(a, a), ops.ne(b, b)), np.nan),
     )
-    return _with_sign(_as(re, bitwise_or(far, _is_zero(a)), 0), a), _with_sign(im, b)
+    return _with_sign(_as(re, ops.bitwise_or(far, _is_zero(a)), 0), a), _with_sign(im, b)
 
 
 def _acos_signs(a: Array, b: Array, re: Array, im: Array) -> tuple[Any, Any]:
-    return _supplement(a, re), _with_sign(im, neg(b))
+    return _supplement(a, re), _with_sign(im, ops.neg(b))
 
 
 def _acosh_signs(a: Array, b: Array, re: Array, im: Array) -> tuple[Any, Any]:
@@ -280,16 +271,18 @@ def _acosh_signs(a: Array, b: Array, re: Array, im: Array) -> tuple[Any, Any]:
 
 def _supplement(a: Array, angle: Array) -> Any:
     return where_else(
-        lt(a, scalar_like(a, 0)),
-        sub(scalar_like(a, math.pi), angle),
+        ops.lt(a, scalar_like(a, 0)),
+        ops.sub(scalar_like(a, math.pi), angle),
         _as(angle, _is_zero(a), math.pi / 2),
     )
 
 
 def _sqrt_signs(a: Array, b: Array, re: Array, im: Array) -> tuple[Any, Any]:
     far = _infinite(b)
-    re = _as(re, bitwise_or(far, eq(a, scalar_like(a, np.inf))), np.inf)
-    return re, _with_sign(_as(im, bitwise_or(far, eq(a, scalar_like(a, -np.inf))), np.inf), b)
+    re = _as(re, ops.bitwise_or(far, ops.eq(a, scalar_like(a, np.inf))), np.inf)
+    return re, _with_sign(
+        _as(im, ops.bitwise_or(far, ops.eq(a, scalar_like(a, -np.inf))), np.inf), b
+    )
 
 
 def _swapped(signs: Function) -> Function:
@@ -312,7 +305,7 @@ SIGNS = {
 
 
 def _wide_atanh(a: Array, b: Array) -> tuple[Any, Any]:
-    return _atanh_signs(a, b, *_wide.atanh_of_parts(abs(a), abs(b)))
+    return _atanh_signs(a, b, *_wide.atanh_of_parts(ops.abs(a), ops.abs(b)))
 
 
 def _wide_atan(a: Array, b: Array) -> tuple[Any, Any]:
@@ -348,7 +341,7 @@ def _parts(z: Array) -> tuple[Any, Any]:
 def _near_circle(lax: Elementary, a: Array, b: Array, first: Array, far: Array) -> Any:
     """log |w| by |w|^2 - 1 = a^2 + b^2 + first where that is near 0."""
     excess = _excess(a, b, first)
-    near = lt(abs(excess), scalar_like(a, 0.5))
+    near = ops.lt(ops.abs(excess), scalar_like(a, 0.5))
     return where_else(near, times(0.5, lax.log1p(where_else(near, excess, scalar_like(a, 0)))), far)
 
 
@@ -363,15 +356,15 @@ def _excess(a: Array, b: Array, first: Array) -> Any:
     for term in terms:
         total, lost = sum_of_two(total, term)
         error, lost = sum_of_two(error, lost)
-        rest = add(rest, lost)
+        rest = ops.add(rest, lost)
     total, error = sum_of_two(total, error)
-    return add(total, add(error, rest))
+    return ops.add(total, ops.add(error, rest))
 
 
 def _exact_square(x: Array) -> tuple[Any, Any, Any]:
     """Three numbers whose sum is the square of x."""
     high, low = halves(x)
-    return square(high), times(2, mul(high, low)), square(low)
+    return ops.square(high), times(2, ops.mul(high, low)), ops.square(low)
 
 
 def _log1p(lax: Elementary, z: Array) -> Any:
@@ -382,7 +375,7 @@ def _log1p(lax: Elementary, z: Array) -> Any:
 
 
 def _log_signs(lax: Elementary, a: Array, b: Array, re: Array, im: Array) -> tuple[Any, Any]:
-    far = _as(re, bitwise_or(_infinite(a), _infinite(b)), np.inf)
+    far = _as(re, ops.bitwise_or(_infinite(a), _infinite(b)), np.inf)
     return _near_circle(lax, a, b, scalar_like(a, -1), far), im
 
 
@@ -402,13 +395,13 @@ def _by_operation(operation: str, signs: Function, first: Function) -> Function:
 def _lowering(name: str, lax: Elementary) -> Function:
     """XLA's operation where that is right for a part of the plane, else a formula."""
     if name == "sqrt":
-        return _by_operation("stablehlo.sqrt", _sqrt_signs, lambda a, b: (a, abs(b)))
+        return _by_operation("stablehlo.sqrt", _sqrt_signs, lambda a, b: (a, ops.abs(b)))
     if name == "log":
         return _by_operation(
             "stablehlo.log", functools.partial(_log_signs, lax), lambda a, b: (a, b)
         )
     if name in SIGNS:
-        return _by_operation(f"chlo.{name}", SIGNS[name], lambda a, b: (abs(a), abs(b)))
+        return _by_operation(f"chlo.{name}", SIGNS[name], lambda a, b: (ops.abs(a), ops.abs(b)))
     if name == "log1p":
         return traced(lambda z: _log1p(lax, z))
     return traced(

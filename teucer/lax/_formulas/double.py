@@ -14,17 +14,8 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.typing import Array
+from teucer.lax import _arithmetic as ops
 from teucer.lax import _structure
-from teucer.lax._arithmetic import (
-    add,
-    bitwise_and,
-    div,
-    mul,
-    shift_left,
-    shift_right_arithmetic,
-    square,
-    sub,
-)
 from teucer.lax._conversion import bitcast_convert_type_p
 from teucer.lax._families import scalar_like
 from teucer.lax._formulas.terms import plus, quotient, times
@@ -41,17 +32,17 @@ def halves(x: Array) -> tuple[Any, Any]:
     bits = np.dtype(f"u{dtype.itemsize}")
     unit = 1 << (dtypes.finfo(dtype).nmant // 2 + 1)
     # Rounded, since float64 has 53 digits: the second number has 26 and a sign.
-    rounded = add(_bitcast(x, bits), number(unit // 2, bits))
+    rounded = ops.add(_bitcast(x, bits), number(unit // 2, bits))
     high = _bitcast(
-        bitwise_and(rounded, number(np.asarray(~np.uint64(unit - 1)).astype(bits), bits)), dtype
+        ops.bitwise_and(rounded, number(np.asarray(~np.uint64(unit - 1)).astype(bits), bits)), dtype
     )
-    return high, sub(x, high)
+    return high, ops.sub(x, high)
 
 
 def exact_product(x: Array, y: Array) -> tuple[Any, Any]:
     """x y as the sum of two numbers, the first of them exact."""
     (a, b), (c, d) = halves(x), halves(y)
-    return mul(a, c), add(add(mul(a, d), mul(b, c)), mul(b, d))
+    return ops.mul(a, c), ops.add(ops.add(ops.mul(a, d), ops.mul(b, c)), ops.mul(b, d))
 
 
 def sum_of_two(x: Array, y: Array) -> tuple[Any, Any]:
@@ -59,9 +50,9 @@ def sum_of_two(x: Array, y: Array) -> tuple[Any, Any]:
 
     Knuth, The Art of Computer Programming 2, 4.2.2.
     """
-    total = add(x, y)
-    other = sub(total, x)
-    return total, add(sub(x, sub(total, other)), sub(y, other))
+    total = ops.add(x, y)
+    other = ops.sub(total, x)
+    return total, ops.add(ops.sub(x, ops.sub(total, other)), ops.sub(y, other))
 
 
 def log_in_two(x: Array) -> tuple[Any, Any]:
@@ -78,24 +69,29 @@ def log_in_two(x: Array) -> tuple[Any, Any]:
         number(np.asarray(math.sqrt(0.5), dtype).view(integer), integer),
     )
     pattern = _bitcast(x, integer)
-    power = shift_right_arithmetic(sub(pattern, least), digits)
-    f = plus(_bitcast(sub(pattern, shift_left(power, digits)), dtype), -1)
+    power = ops.shift_right_arithmetic(ops.sub(pattern, least), digits)
+    f = plus(_bitcast(ops.sub(pattern, ops.shift_left(power, digits)), dtype), -1)
     k = _structure.convert_element_type(power, dtype)
     below = plus(f, 2)
     s = quotient(f, below)
     product, product_rest = exact_product(s, below)
     # What f lacks of s (2 + f), of which the sum was rounded too.
-    error = div(sub(sub(sub(f, product), product_rest), mul(s, sub(f, plus(below, -2)))), below)
-    s2 = square(s)
+    error = ops.div(
+        ops.sub(
+            ops.sub(ops.sub(f, product), product_rest), ops.mul(s, ops.sub(f, plus(below, -2)))
+        ),
+        below,
+    )
+    s2 = ops.square(s)
     terms = 12 if dtype == np.float64 else 6
     tail: Any = scalar_like(x, 2 / (2 * terms + 1))
     for n in range(terms - 1, 0, -1):
-        tail = plus(mul(tail, s2), 2 / (2 * n + 1))
+        tail = plus(ops.mul(tail, s2), 2 / (2 * n + 1))
     log_2, log_2_rest = _LOG_2[dtype.itemsize]
     whole, part = times(log_2, k), times(2, s)
-    high = add(whole, part)
-    low = add(times(log_2_rest, k), add(times(2, error), mul(s, mul(s2, tail))))
-    return high, add(sub(part, sub(high, whole)), low)
+    high = ops.add(whole, part)
+    low = ops.add(times(log_2_rest, k), ops.add(times(2, error), ops.mul(s, ops.mul(s2, tail))))
+    return high, ops.add(ops.sub(part, ops.sub(high, whole)), low)
 
 
 # log 2 in two parts by the size of floats, the first so short that its product with an exponent is

@@ -18,28 +18,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.typing import Array
-from teucer.lax._arithmetic import (
-    RoundingMethod,
-    abs,
-    add,
-    bitwise_and,
-    bitwise_not,
-    bitwise_or,
-    div,
-    eq,
-    floor,
-    gt,
-    lt,
-    max,
-    min,
-    mul,
-    neg,
-    round,
-    shift_left,
-    shift_right_arithmetic,
-    square,
-    sub,
-)
+from teucer.lax import _arithmetic as ops
 from teucer.lax._conversion import bitcast_convert_type_p
 from teucer.lax._families import scalar_like
 from teucer.lax._formulas.terms import less, plus, quotient, times
@@ -184,7 +163,7 @@ def _numbers(x: Array) -> Numbers:
 def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Any:
     total: Any = scalar_like(x, coefficients[-1])
     for c in coefficients[-2::-1]:
-        total = plus(mul(total, x), c)
+        total = plus(ops.mul(total, x), c)
     return total
 
 
@@ -212,13 +191,13 @@ def _power_of_two(n: Array, more: int) -> Any:
     """2^(n + more) for whole numbers n."""
     info = dtypes.finfo(typeof(n).dtype)
     bits = _bits(plus(n, _shifter(n) + info.maxexp - 1 + more))
-    return _float(shift_left(bits, number(info.nmant, _integer(n))), n)
+    return _float(ops.shift_left(bits, number(info.nmant, _integer(n))), n)
 
 
 def _with_sign(x: Array, of: Array) -> Any:
     """x >= 0 with the sign of another number."""
     least = number(np.iinfo(_integer(x)).min, _integer(x))
-    return _float(bitwise_or(_bits(x), bitwise_and(_bits(of), least)), x)
+    return _float(ops.bitwise_or(_bits(x), ops.bitwise_and(_bits(of), least)), x)
 
 
 # Logarithms
@@ -237,8 +216,8 @@ def _power(x: Array) -> tuple[Any, Any]:
     dtype = typeof(x).dtype
     bits, digits = _bits(x), number(dtypes.finfo(dtype).nmant, _integer(x))
     least = number(np.asarray(math.sqrt(0.5), dtype).view(_integer(x)), _integer(x))
-    power = shift_right_arithmetic(sub(bits, least), digits)
-    return power, _float(sub(bits, shift_left(power, digits)), x)
+    power = ops.shift_right_arithmetic(ops.sub(bits, least), digits)
+    return power, _float(ops.sub(bits, ops.shift_left(power, digits)), x)
 
 
 def _as_float(k: Array, like: Array) -> Any:
@@ -247,38 +226,40 @@ def _as_float(k: Array, like: Array) -> Any:
     dtype, integer = typeof(like).dtype, _integer(like)
     shifter = np.asarray(_shifter(like), dtype)
     bits = number(shifter.view(integer), integer)
-    return sub(_float(add(k, bits), like), number(shifter, dtype))
+    return ops.sub(_float(ops.add(k, bits), like), number(shifter, dtype))
 
 
 def _reduced(power: Array, f: Array) -> Reduced:
     """Method: log(1 + f) = 2 atanh(s) with s = f / (2 + f), in which 2 s is f less terms of f^2."""
-    half, s = times(0.5, square(f)), quotient(f, plus(f, 2))
-    s2 = square(s)
-    series = mul(s2, _polynomial(s2, _numbers(f).atanh))
-    return Reduced(_as_float(power, f), f, sub(half, mul(s, add(half, series))))
+    half, s = times(0.5, ops.square(f)), quotient(f, plus(f, 2))
+    s2 = ops.square(s)
+    series = ops.mul(s2, _polynomial(s2, _numbers(f).atanh))
+    return Reduced(_as_float(power, f), f, ops.sub(half, ops.mul(s, ops.add(half, series))))
 
 
 def _log_special(x: Array, result: Array) -> Any:
     """The logarithm of x where it is one of a positive finite number, else of 0, infinity or
     others."""
     zero, infinity = scalar_like(x, 0), scalar_like(x, np.inf)
-    other = where_else(eq(x, zero), scalar_like(x, -np.inf), scalar_like(x, np.nan))
-    return where_else(gt(x, zero), where_else(lt(x, infinity), result, x), other)
+    other = where_else(ops.eq(x, zero), scalar_like(x, -np.inf), scalar_like(x, np.nan))
+    return where_else(ops.gt(x, zero), where_else(ops.lt(x, infinity), result, x), other)
 
 
 def log2(x: Array) -> Any:
     power, m = _power(x)
     k, f, w = _reduced(power, plus(m, -1))
     scale, rest = _numbers(x).per_log_2
-    return _log_special(x, add(k, add(times(scale, f), sub(times(rest, f), times(scale, w)))))
+    return _log_special(
+        x, ops.add(k, ops.add(times(scale, f), ops.sub(times(rest, f), times(scale, w))))
+    )
 
 
 def log10(x: Array) -> Any:
     power, m = _power(x)
     k, f, w = _reduced(power, plus(m, -1))
     (scale, rest), (high, low) = _numbers(x).per_log_10, _numbers(x).log10_2
-    small = add(sub(times(rest, f), times(scale, w)), times(low, k))
-    return _log_special(x, add(times(high, k), add(times(scale, f), small)))
+    small = ops.add(ops.sub(times(rest, f), times(scale, w)), times(low, k))
+    return _log_special(x, ops.add(times(high, k), ops.add(times(scale, f), small)))
 
 
 def log1p(x: Array) -> Any:
@@ -289,26 +270,28 @@ def _log_of_sum(x: Array, rest: Any, doubled: Any = None) -> Any:
     """log(1 + x + rest), twice 1 + x where `doubled`. rest: small beside the last digit of x."""
     # No operand of these sums is a constant, else XLA would take (1 + x) - 1 for x.
     one = scalar_like(x, 1)
-    greater, lesser = max(x, one), min(x, one)
-    total = add(greater, lesser)
-    lost = sub(lesser, sub(total, greater))
+    greater, lesser = ops.max(x, one), ops.min(x, one)
+    total = ops.add(greater, lesser)
+    lost = ops.sub(lesser, ops.sub(total, greater))
     if rest is not None:
-        lost = add(lost, rest)
+        lost = ops.add(lost, rest)
     power, m = _power(total)
     info, integer = dtypes.finfo(typeof(x).dtype), _integer(x)
     # 2^-power, or 0 where `lost` does not matter
-    inverse = sub(number(info.maxexp - 1, integer), min(power, number(info.maxexp - 1, integer)))
-    scale = _float(shift_left(inverse, number(info.nmant, integer)), x)
-    same = eq(power, number(0, integer))
-    f = where_else(same, x, add(plus(m, -1), mul(lost, scale)))
+    inverse = ops.sub(
+        number(info.maxexp - 1, integer), ops.min(power, number(info.maxexp - 1, integer))
+    )
+    scale = _float(ops.shift_left(inverse, number(info.nmant, integer)), x)
+    same = ops.eq(power, number(0, integer))
+    f = where_else(same, x, ops.add(plus(m, -1), ops.mul(lost, scale)))
     if doubled is not None:
-        power = where_else(doubled, add(power, number(1, integer)), power)
+        power = where_else(doubled, ops.add(power, number(1, integer)), power)
     k, f, w = _reduced(power, f)
     high, low = _numbers(x).log_2
     if rest is not None:
-        w = where_else(same, sub(w, rest), w)
-    small = sub(f, sub(w, times(low, k)))
-    return _log_special(total, where_else(same, small, add(times(high, k), small)))  # -0 of -0
+        w = where_else(same, ops.sub(w, rest), w)
+    small = ops.sub(f, ops.sub(w, times(low, k)))
+    return _log_special(total, where_else(same, small, ops.add(times(high, k), small)))  # -0 of -0
 
 
 # Cube roots
@@ -328,28 +311,30 @@ MINUS_THIRD = (1 / 3, 2 / 9)
 def cbrt(x: Array) -> Any:
     """x = 2^(3 q) m; the reciprocal of the root of m by one step of high order, without a division;
     then one of Newton's on the root."""
-    a = abs(x)
+    a = ops.abs(x)
     power, m = _power(a)
     k = _as_float(power, a)
-    q = round(times(1 / 3, k), RoundingMethod.TO_NEAREST_EVEN)
-    rest = sub(k, times(3, q))
-    none, below = eq(rest, scalar_like(a, 0)), lt(rest, scalar_like(a, 0))
+    q = ops.round(times(1 / 3, k), ops.RoundingMethod.TO_NEAREST_EVEN)
+    rest = ops.sub(k, times(3, q))
+    none, below = ops.eq(rest, scalar_like(a, 0)), ops.lt(rest, scalar_like(a, 0))
 
     def of_rest(base: float) -> Any:
         high, low = (scalar_like(a, v) for v in (base, 1 / base))
         return where_else(none, scalar_like(a, 1), where_else(below, low, high))
 
-    first = mul(_polynomial(m, PER_CUBE_ROOT), of_rest(2 ** (-1 / 3)))
-    m = mul(m, of_rest(2.0))
-    h = less(1, mul(mul(m, first), square(first)))
+    first = ops.mul(_polynomial(m, PER_CUBE_ROOT), of_rest(2 ** (-1 / 3)))
+    m = ops.mul(m, of_rest(2.0))
+    h = less(1, ops.mul(ops.mul(m, first), ops.square(first)))
     terms = MINUS_THIRD if typeof(x).dtype == np.float64 else MINUS_THIRD[:1]
-    inverse = add(first, mul(first, mul(h, _polynomial(h, terms))))
-    slope = square(inverse)
-    root = mul(m, slope)
-    lost = sub(m, mul(root, square(root)))
-    root = add(root, mul(lost, times(1 / 3, slope)))
-    special = bitwise_or(eq(a, scalar_like(a, 0)), bitwise_not(lt(a, scalar_like(a, np.inf))))
-    return where_else(special, x, _with_sign(mul(root, _power_of_two(q, 0)), x))
+    inverse = ops.add(first, ops.mul(first, ops.mul(h, _polynomial(h, terms))))
+    slope = ops.square(inverse)
+    root = ops.mul(m, slope)
+    lost = ops.sub(m, ops.mul(root, ops.square(root)))
+    root = ops.add(root, ops.mul(lost, times(1 / 3, slope)))
+    special = ops.bitwise_or(
+        ops.eq(a, scalar_like(a, 0)), ops.bitwise_not(ops.lt(a, scalar_like(a, np.inf)))
+    )
+    return where_else(special, x, _with_sign(ops.mul(root, _power_of_two(q, 0)), x))
 
 
 # Inverse hyperbolic functions
@@ -359,31 +344,31 @@ LARGE = 2.0**54
 
 
 def asinh(sqrt: Function, x: Array) -> Any:
-    a = abs(x)
-    a2, large = square(a), gt(a, scalar_like(a, LARGE))
+    a = ops.abs(x)
+    a2, large = ops.square(a), ops.gt(a, scalar_like(a, LARGE))
     part = quotient(a2, plus(sqrt(plus(a2, 1)), 1))
-    total = where_else(large, a, add(a, part))
-    rest = where_else(large, scalar_like(a, 0), sub(part, sub(total, a)))
+    total = where_else(large, a, ops.add(a, part))
+    rest = where_else(large, scalar_like(a, 0), ops.sub(part, ops.sub(total, a)))
     return _with_sign(_log_of_sum(total, rest, large), x)
 
 
 def acosh(sqrt: Function, x: Array) -> Any:
-    large, v = gt(x, scalar_like(x, LARGE)), plus(x, -1)
-    root = sqrt(add(times(2, v), square(v)))  # compilers round this sum once
-    total = where_else(large, x, add(root, v))
-    rest = where_else(large, scalar_like(x, 0), sub(v, sub(total, root)))
+    large, v = ops.gt(x, scalar_like(x, LARGE)), plus(x, -1)
+    root = sqrt(ops.add(times(2, v), ops.square(v)))  # compilers round this sum once
+    total = where_else(large, x, ops.add(root, v))
+    rest = where_else(large, scalar_like(x, 0), ops.sub(v, ops.sub(total, root)))
     return where_else(
-        lt(x, scalar_like(x, 1)), scalar_like(x, np.nan), _log_of_sum(total, rest, large)
+        ops.lt(x, scalar_like(x, 1)), scalar_like(x, np.nan), _log_of_sum(total, rest, large)
     )
 
 
 def atanh(x: Array) -> Any:
     """Half the logarithm of 1 + 2 |x| / (1 - |x|)."""
-    a = abs(x)
+    a = ops.abs(x)
     below = less(1, a)
-    lost = sub(sub(max(a, scalar_like(a, 1)), below), a)  # 1 is no constant, as above
+    lost = ops.sub(ops.sub(ops.max(a, scalar_like(a, 1)), below), a)  # 1 is no constant, as above
     ratio = quotient(times(2, a), below)
-    rest = neg(mul(mul(ratio, lost), plus(times(0.5, ratio), 1)))
+    rest = ops.neg(ops.mul(ops.mul(ratio, lost), plus(times(0.5, ratio), 1)))
     return _with_sign(times(0.5, _log_of_sum(ratio, rest)), x)
 
 
@@ -392,48 +377,51 @@ def atanh(x: Array) -> Any:
 
 def atan(x: Array) -> Any:
     """By the angle from 0, pi / 4 or pi / 2, whichever is nearest."""
-    a = abs(x)
+    a = ops.abs(x)
     one, zero = scalar_like(a, 1), scalar_like(a, 0)
-    far = gt(a, scalar_like(a, math.tan(3 * math.pi / 8)))
-    middle = gt(a, scalar_like(a, math.tan(math.pi / 8)))
+    far = ops.gt(a, scalar_like(a, math.tan(3 * math.pi / 8)))
+    middle = ops.gt(a, scalar_like(a, math.tan(math.pi / 8)))
     z = quotient(
-        where_else(far, neg(one), where_else(middle, plus(a, -1), a)),
+        where_else(far, ops.neg(one), where_else(middle, plus(a, -1), a)),
         where_else(far, a, where_else(middle, plus(a, 1), one)),
     )
     high, low = (
         where_else(far, scalar_like(a, part), where_else(middle, scalar_like(a, part / 2), zero))
         for part in _numbers(x).half_pi
     )
-    z2 = square(z)
-    rest = mul(z, mul(z2, _polynomial(z2, _numbers(x).atan)))
-    return _with_sign(add(high, add(z, add(rest, low))), x)
+    z2 = ops.square(z)
+    rest = ops.mul(z, ops.mul(z2, _polynomial(z2, _numbers(x).atan)))
+    return _with_sign(ops.add(high, ops.add(z, ops.add(rest, low))), x)
 
 
 def _arc(sqrt: Function, a: Array) -> tuple[Any, Any, Any]:
     """Whether a <= 1/2; a number z, and asin(z) - z: z is a there, else sqrt((1 - a) / 2)."""
-    near = lt(a, scalar_like(a, 0.5))
-    z2 = where_else(near, square(a), times(0.5, less(1, a)))
+    near = ops.lt(a, scalar_like(a, 0.5))
+    z2 = where_else(near, ops.square(a), times(0.5, less(1, a)))
     z = where_else(near, a, sqrt(z2))
-    return near, z, mul(z, mul(z2, _polynomial(z2, _numbers(a).asin)))
+    return near, z, ops.mul(z, ops.mul(z2, _polynomial(z2, _numbers(a).asin)))
 
 
 def asin(sqrt: Function, x: Array) -> Any:
-    near, z, rest = _arc(sqrt, abs(x))
+    near, z, rest = _arc(sqrt, ops.abs(x))
     high, low = _numbers(x).half_pi
     return _with_sign(
-        where_else(near, add(z, rest), less(high, add(times(2, z), plus(times(2, rest), -low)))), x
+        where_else(
+            near, ops.add(z, rest), less(high, ops.add(times(2, z), plus(times(2, rest), -low)))
+        ),
+        x,
     )
 
 
 def acos(sqrt: Function, x: Array) -> Any:
-    near, z, rest = _arc(sqrt, abs(x))
+    near, z, rest = _arc(sqrt, ops.abs(x))
     high, low = _numbers(x).half_pi
-    negative = lt(x, scalar_like(x, 0))
-    z, rest = (where_else(negative, neg(part), part) for part in (z, rest))
-    twice = add(times(2, z), times(2, rest))
+    negative = ops.lt(x, scalar_like(x, 0))
+    z, rest = (where_else(negative, ops.neg(part), part) for part in (z, rest))
+    twice = ops.add(times(2, z), times(2, rest))
     return where_else(
         near,
-        less(high, add(z, plus(rest, -low))),
+        less(high, ops.add(z, plus(rest, -low))),
         where_else(negative, plus(plus(twice, 2 * low), 2 * high), twice),
     )
 
@@ -443,43 +431,43 @@ def acos(sqrt: Function, x: Array) -> Any:
 
 def _exponential(x: Array) -> tuple[Any, Any]:
     """n and p with e^x = 2^n (1 + p), where n is a whole number and |p| < 1/2."""
-    n = round(times(1 / math.log(2), x), RoundingMethod.TO_NEAREST_EVEN)
+    n = ops.round(times(1 / math.log(2), x), ops.RoundingMethod.TO_NEAREST_EVEN)
     high, low = _numbers(x).log_2
-    r = sub(sub(x, times(high, n)), times(low, n))
-    return n, add(r, mul(square(r), _polynomial(r, _numbers(x).exp)))
+    r = ops.sub(ops.sub(x, times(high, n)), times(low, n))
+    return n, ops.add(r, ops.mul(ops.square(r), _polynomial(r, _numbers(x).exp)))
 
 
 def _quarter_power(x: Array) -> Any:
     """e^|x| / 4, which is finite where half of it is."""
     most = (dtypes.finfo(typeof(x).dtype).maxexp + 1) * math.log(2) + 0.003
-    n, p = _exponential(min(abs(x), scalar_like(x, most)))
+    n, p = _exponential(ops.min(ops.abs(x), scalar_like(x, most)))
     power = _power_of_two(n, -2)
-    return add(power, mul(power, p))
+    return ops.add(power, ops.mul(power, p))
 
 
 def sinh(x: Array) -> Any:
-    a, power = abs(x), _quarter_power(x)
-    far = times(2, sub(power, div(scalar_like(x, 1 / 16), power)))
-    x2 = square(x)
-    near = add(a, mul(a, mul(x2, _polynomial(x2, _numbers(x).sinh))))
-    return _with_sign(where_else(lt(a, scalar_like(a, 1)), near, far), x)
+    a, power = ops.abs(x), _quarter_power(x)
+    far = times(2, ops.sub(power, ops.div(scalar_like(x, 1 / 16), power)))
+    x2 = ops.square(x)
+    near = ops.add(a, ops.mul(a, ops.mul(x2, _polynomial(x2, _numbers(x).sinh))))
+    return _with_sign(where_else(ops.lt(a, scalar_like(a, 1)), near, far), x)
 
 
 def cosh(x: Array) -> Any:
     power = _quarter_power(x)
-    return times(2, add(power, div(scalar_like(x, 1 / 16), power)))
+    return times(2, ops.add(power, ops.div(scalar_like(x, 1 / 16), power)))
 
 
 def tanh(x: Array) -> Any:
     """tanh |x| = 1 - 1 / (1 + h) = h - h^2 / (1 + h) with h = (e^(2 |x|) - 1) / 2. x: float64."""
-    a = min(abs(x), scalar_like(x, 20))
-    n = floor(times(2 / math.log(2), a))
-    r = sub(a, times(math.log(2) / 2, n))
+    a = ops.min(ops.abs(x), scalar_like(x, 20))
+    n = ops.floor(times(2 / math.log(2), a))
+    r = ops.sub(a, times(math.log(2) / 2, n))
     power = _power_of_two(n, 0)
-    h = add(
-        mul(power, add(r, mul(square(r), _polynomial(r, HALF_GROWN)))),
+    h = ops.add(
+        ops.mul(power, ops.add(r, ops.mul(ops.square(r), _polynomial(r, HALF_GROWN)))),
         plus(times(0.5, power), -0.5),
     )
-    one, near = scalar_like(a, 1), lt(a, scalar_like(a, 0.55))
-    y = sub(where_else(near, h, one), div(where_else(near, square(h), one), plus(h, 1)))
+    one, near = scalar_like(a, 1), ops.lt(a, scalar_like(a, 0.55))
+    y = ops.sub(where_else(near, h, one), ops.div(where_else(near, ops.square(h), one), plus(h, 1)))
     return _with_sign(y, x)

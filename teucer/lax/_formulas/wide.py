@@ -14,27 +14,7 @@ from typing import Any
 import numpy as np
 
 from teucer._core.typing import Array
-from teucer.lax._arithmetic import (
-    RoundingMethod,
-    abs,
-    add,
-    bitwise_and,
-    bitwise_or,
-    bitwise_xor,
-    clamp,
-    eq,
-    gt,
-    lt,
-    max,
-    min,
-    mul,
-    ne,
-    round,
-    shift_left,
-    shift_right_arithmetic,
-    square,
-    sub,
-)
+from teucer.lax import _arithmetic as ops
 from teucer.lax._conversion import bitcast_convert_type_p
 from teucer.lax._families import scalar_like
 from teucer.lax._formulas.double import sum_of_two
@@ -84,26 +64,28 @@ def _float(bits: Array) -> Any:
 
 
 def _whole(x: Array) -> Any:
-    return round(x, RoundingMethod.TO_NEAREST_EVEN)
+    return ops.round(x, ops.RoundingMethod.TO_NEAREST_EVEN)
 
 
 def _polynomial(x: Array, coefficients: Sequence[float]) -> Any:
     total: Any = scalar_like(x, coefficients[-1])
     for c in coefficients[-2::-1]:
-        total = plus(mul(total, x), c)
+        total = plus(ops.mul(total, x), c)
     return total
 
 
 def exponential(x: Array) -> tuple[Any, Any]:
     """e^x - 1 and e^x, of |x| > 200 as of 200. x: float64 numbers of float32."""
-    x = clamp(scalar_like(x, -200), x, scalar_like(x, 200))
+    x = ops.clamp(scalar_like(x, -200), x, scalar_like(x, 200))
     n = _whole(times(1 / math.log(2), x))
-    none = eq(n, scalar_like(n, 0))
-    r = where_else(none, x, sub(sub(x, times(LOG_2[0], n)), times(LOG_2[1], n)))  # -0 - -0 is 0
-    less = mul(r, _polynomial(r, EXP))
-    power = _float(shift_left(_bits(plus(n, SHIFTER + 1023)), number(52, INTEGER)))
-    scaled = mul(power, less)
-    return where_else(none, less, add(scaled, plus(power, -1))), add(scaled, power)
+    none = ops.eq(n, scalar_like(n, 0))
+    r = where_else(
+        none, x, ops.sub(ops.sub(x, times(LOG_2[0], n)), times(LOG_2[1], n))
+    )  # -0 - -0 is 0
+    less = ops.mul(r, _polynomial(r, EXP))
+    power = _float(ops.shift_left(_bits(plus(n, SHIFTER + 1023)), number(52, INTEGER)))
+    scaled = ops.mul(power, less)
+    return where_else(none, less, ops.add(scaled, plus(power, -1))), ops.add(scaled, power)
 
 
 def turn(x: Array) -> tuple[Any, Any, Any]:
@@ -113,31 +95,34 @@ def turn(x: Array) -> tuple[Any, Any, Any]:
     (Payne and Hanek, ACM SIGNUM Newsl. 18 (1983) 19, and Knuth's sum of two numbers).
     """
     bits = _bits(x)
-    sign = bitwise_and(bits, number(np.iinfo(np.int64).min, INTEGER))
-    size = _float(bitwise_xor(bits, sign))
+    sign = ops.bitwise_and(bits, number(np.iinfo(np.int64).min, INTEGER))
+    size = _float(ops.bitwise_xor(bits, sign))
     total, rest = _quarters(size)
     n = _whole(total)
-    r = times(math.pi / 2, add(sub(total, n), rest))
-    r2 = square(r)
-    sine, cosine_less = add(r, mul(r, mul(r2, _polynomial(r2, SIN)))), mul(r2, _polynomial(r2, COS))
+    r = times(math.pi / 2, ops.add(ops.sub(total, n), rest))
+    r2 = ops.square(r)
+    sine, cosine_less = (
+        ops.add(r, ops.mul(r, ops.mul(r2, _polynomial(r2, SIN)))),
+        ops.mul(r2, _polynomial(r2, COS)),
+    )
     cosine = plus(cosine_less, 1)
     quarter = _bits(plus(n, SHIFTER))
     odd = _has(quarter, 1)
     sine, cosine = where_else(odd, cosine, sine), where_else(odd, sine, cosine)
-    sine = _with_sign(sine, bitwise_xor(sign, _top(quarter)))
-    cosine = _with_sign(cosine, _top(add(quarter, number(1, INTEGER))))
-    first = eq(bitwise_and(quarter, number(3, INTEGER)), number(0, INTEGER))
+    sine = _with_sign(sine, ops.bitwise_xor(sign, _top(quarter)))
+    cosine = _with_sign(cosine, _top(ops.add(quarter, number(1, INTEGER))))
+    first = ops.eq(ops.bitwise_and(quarter, number(3, INTEGER)), number(0, INTEGER))
     return sine, cosine, where_else(first, cosine_less, plus(cosine, -1))
 
 
 def _quarters(x: Array) -> tuple[Any, Any]:
     """x 2 / pi less a multiple of 4, as a sum of two numbers."""
     products = [times(part, x) for part in TWO_OVER_PI]
-    reduced = [sub(y, times(4, _whole(times(0.25, y)))) for y in products[:UNREDUCED]]
+    reduced = [ops.sub(y, times(4, _whole(times(0.25, y)))) for y in products[:UNREDUCED]]
     total, rest = reduced[0], scalar_like(x, 0)
     for y in reduced[1:] + products[UNREDUCED:]:
         total, error = sum_of_two(total, y)
-        rest = add(rest, error)
+        rest = ops.add(rest, error)
     return total, rest
 
 
@@ -149,14 +134,16 @@ def log_of_size(x: Array, y: Array, one: float) -> Any:
     """
     # Squares are exact. Terms that may cancel come first: 2 x + x^2 near x = -2, and y^2 - 1 or x^2
     # - 1.
-    x2, y2 = square(x), square(y)
+    x2, y2 = ops.square(x), ops.square(y)
     first, second, third = (
-        (times(2, x), x2, y2) if one else (scalar_like(x, -1), max(x2, y2), min(x2, y2))
+        (times(2, x), x2, y2) if one else (scalar_like(x, -1), ops.max(x2, y2), ops.min(x2, y2))
     )
     near, error = sum_of_two(second, first)
     excess, last = sum_of_two(near, third)
-    result = times(0.5, _log(add(excess, add(error, last)), add(square(plus(x, one)), y2)))
-    return where_else(bitwise_or(_infinite(x), _infinite(y)), scalar_like(x, np.inf), result)
+    result = times(
+        0.5, _log(ops.add(excess, ops.add(error, last)), ops.add(ops.square(plus(x, one)), y2))
+    )
+    return where_else(ops.bitwise_or(_infinite(x), _infinite(y)), scalar_like(x, np.inf), result)
 
 
 def _log(excess: Array, size: Array) -> Any:
@@ -166,24 +153,25 @@ def _log(excess: Array, size: Array) -> Any:
     (2 + f).
     """
     least, digits = number(np.asarray(math.sqrt(0.5)).view(np.int64), INTEGER), number(52, INTEGER)
-    exponent = shift_right_arithmetic(sub(_bits(size), least), digits)
-    rest = _float(sub(_bits(size), shift_left(exponent, digits)))
-    f = where_else(eq(exponent, number(0, INTEGER)), excess, plus(rest, -1))
+    exponent = ops.shift_right_arithmetic(ops.sub(_bits(size), least), digits)
+    rest = _float(ops.sub(_bits(size), ops.shift_left(exponent, digits)))
+    f = where_else(ops.eq(exponent, number(0, INTEGER)), excess, plus(rest, -1))
     s = quotient(f, plus(f, 2))
-    s2 = square(s)
+    s2 = ops.square(s)
     # A float of a small whole number by its bits, since not all processors convert them in vectors.
     power = plus(
-        _float(add(exponent, number(np.asarray(SHIFTER).view(np.int64), INTEGER))), -SHIFTER
+        _float(ops.add(exponent, number(np.asarray(SHIFTER).view(np.int64), INTEGER))), -SHIFTER
     )
-    result = add(
-        times(math.log(2), power), times(2, add(s, mul(s, mul(s2, _polynomial(s2, ATANH)))))
+    result = ops.add(
+        times(math.log(2), power),
+        times(2, ops.add(s, ops.mul(s, ops.mul(s2, _polynomial(s2, ATANH))))),
     )
-    result = where_else(eq(size, scalar_like(size, 0)), scalar_like(size, -np.inf), result)
-    return where_else(lt(size, scalar_like(size, np.inf)), result, size)
+    result = where_else(ops.eq(size, scalar_like(size, 0)), scalar_like(size, -np.inf), result)
+    return where_else(ops.lt(size, scalar_like(size, np.inf)), result, size)
 
 
 def _infinite(x: Array) -> Any:
-    return eq(abs(x), scalar_like(x, np.inf))
+    return ops.eq(ops.abs(x), scalar_like(x, np.inf))
 
 
 def atanh_of_parts(a: Array, b: Array) -> tuple[Any, Any]:
@@ -192,45 +180,45 @@ def atanh_of_parts(a: Array, b: Array) -> tuple[Any, Any]:
     Kahan, Branch cuts for complex elementary functions, in The State of the Art in Numerical
     Analysis (1987).
     """
-    less, b2 = sub(scalar_like(a, 1), a), square(b)
-    ratio = quotient(times(4, a), add(square(less), b2))
+    less, b2 = ops.sub(scalar_like(a, 1), a), ops.square(b)
+    ratio = quotient(times(4, a), ops.add(ops.square(less), b2))
     # Both terms are exact.
     return times(0.25, _log(ratio, plus(ratio, 1))), times(
-        0.5, angle(times(2, b), sub(mul(less, plus(a, 1)), b2))
+        0.5, angle(times(2, b), ops.sub(ops.mul(less, plus(a, 1)), b2))
     )
 
 
 def angle(y: Array, x: Array) -> Any:
     """The angle of the point (x, y), as C99 has atan2. x, y: float64 numbers of float32."""
     zero, one = scalar_like(x, 0), scalar_like(x, 1)
-    above, beside = abs(y), abs(x)
-    longer, shorter = max(above, beside), min(above, beside)
+    above, beside = ops.abs(y), ops.abs(x)
+    longer, shorter = ops.max(above, beside), ops.min(above, beside)
     both = _infinite(shorter)
     shorter = where_else(both, one, shorter)
-    longer = where_else(bitwise_or(both, eq(longer, zero)), one, longer)
-    turned = gt(shorter, times(math.tan(math.pi / 8), longer))
+    longer = where_else(ops.bitwise_or(both, ops.eq(longer, zero)), one, longer)
+    turned = ops.gt(shorter, times(math.tan(math.pi / 8), longer))
     u = quotient(
-        where_else(turned, sub(shorter, longer), shorter),
-        where_else(turned, add(shorter, longer), longer),
+        where_else(turned, ops.sub(shorter, longer), shorter),
+        where_else(turned, ops.add(shorter, longer), longer),
     )
-    u2 = square(u)
-    result = add(u, mul(u, mul(u2, _polynomial(u2, ATAN))))
+    u2 = ops.square(u)
+    result = ops.add(u, ops.mul(u, ops.mul(u2, _polynomial(u2, ATAN))))
     result = where_else(turned, plus(result, math.pi / 4), result)
-    result = where_else(gt(above, beside), sub(scalar_like(x, math.pi / 2), result), result)
+    result = where_else(ops.gt(above, beside), ops.sub(scalar_like(x, math.pi / 2), result), result)
     result = where_else(
-        lt(_bits(x), number(0, INTEGER)), sub(scalar_like(x, math.pi), result), result
+        ops.lt(_bits(x), number(0, INTEGER)), ops.sub(scalar_like(x, math.pi), result), result
     )
-    return _with_sign(result, bitwise_and(_bits(y), number(np.iinfo(np.int64).min, INTEGER)))
+    return _with_sign(result, ops.bitwise_and(_bits(y), number(np.iinfo(np.int64).min, INTEGER)))
 
 
 def _has(x: Array, bit: int) -> Any:
-    return ne(bitwise_and(x, number(bit, INTEGER)), number(0, INTEGER))
+    return ops.ne(ops.bitwise_and(x, number(bit, INTEGER)), number(0, INTEGER))
 
 
 def _top(x: Array) -> Any:
     """Bit 1 as the sign of a float."""
-    return shift_left(bitwise_and(x, number(2, INTEGER)), number(62, INTEGER))
+    return ops.shift_left(ops.bitwise_and(x, number(2, INTEGER)), number(62, INTEGER))
 
 
 def _with_sign(x: Array, sign: Array) -> Any:
-    return _float(bitwise_xor(_bits(x), sign))
+    return _float(ops.bitwise_xor(_bits(x), sign))

@@ -19,6 +19,7 @@ from teucer.lax._extremes import argmax
 from teucer.lax._selection import select
 from teucer.lax._shapes import broadcasted_iota
 from teucer.lax._structure import convert_element_type, reduce_sum
+from teucer.lax.linalg import _matrices as matrices
 from teucer.lax.linalg._equal import gaps
 from teucer.lax.linalg._factor import lu, symmetrized
 from teucer.lax.linalg._lapack import (
@@ -36,16 +37,6 @@ from teucer.lax.linalg._lapack import (
     nan_unless_ok,
     real_dtype,
     zeros,
-)
-from teucer.lax.linalg._matrices import (
-    adjoint,
-    as_float,
-    diagonal,
-    hermitian,
-    like,
-    matmul,
-    permutation_matrix,
-    rows,
 )
 from teucer.lax.linalg._solve import shifted, triangular_solve
 
@@ -176,13 +167,15 @@ class Eigh(MatrixPrimitive):
         v, w = outs
         if type(t) is Zero:
             return outs, (typeof(v).zero, typeof(w).zero)
-        inner = matmul(matmul(adjoint(v), hermitian(t, lower=params["lower"])), v)
+        inner = matrices.matmul(
+            matrices.matmul(matrices.adjoint(v), matrices.hermitian(t, lower=params["lower"])), v
+        )
         apart, equal, directions = gaps(w, inner)
         turned, unbounded = (
-            matmul(v, mul(convert_element_type(scale, typeof(inner).dtype), inner))
+            matrices.matmul(v, mul(convert_element_type(scale, typeof(inner).dtype), inner))
             for scale in (apart, equal)
         )
-        change = convert_element_type(_real(diagonal(inner)), typeof(w).dtype)
+        change = convert_element_type(_real(matrices.diagonal(inner)), typeof(w).dtype)
         return outs, Limits((turned, change), (unbounded, None), (None, directions))
 
 
@@ -250,7 +243,7 @@ def eigh(
     >>> lax.linalg.eigh(np.float32([[2, 0], [0, 1]]))[1]
     Array([1., 2.], dtype=float32)
     """
-    x = symmetrized(x, "eigh") if symmetrize_input else as_float(x)
+    x = symmetrized(x, "eigh") if symmetrize_input else matrices.as_float(x)
     if subset_by_index is not None:
         first, last = subset_by_index
         subset_by_index = (int(first), int(last))
@@ -370,7 +363,7 @@ class Eig(MatrixPrimitive):
         w, *vectors = self.call(x, compute_right_eigenvectors=right or not left, **params)
         t = convert_element_type(t, typeof(w).dtype)
         # The left eigenvectors of x are the right ones of x^H, whose eigenvalues are conj(w).
-        changes = [_eig_tangents(conj(w), vectors[0], adjoint(t))] if left else []
+        changes = [_eig_tangents(conj(w), vectors[0], matrices.adjoint(t))] if left else []
         changes += [_eig_tangents(w, vectors[-1], t)] if right or not left else []
         dw = changes[-1][0] if right or not left else conj(changes[0][0])
         count = left + right
@@ -429,8 +422,8 @@ def _complex_vectors(w: Array, v: Array) -> Any:
 
     The eigenvalue with positive imaginary part is first.
     """
-    sign = rows(imag(w), v)
-    zero = like(v, 0)
+    sign = matrices.rows(imag(w), v)
+    zero = matrices.like(v, 0)
     is_first, is_second = gt(sign, zero), lt(sign, zero)
     return complex(
         select(is_second, shifted(v, 1), v),
@@ -444,18 +437,18 @@ def _eig_tangents(w: Array, v: Array, t: Array) -> Any:
 
     Then the turn of the vectors of equal eigenvalues, and the directions of eigenvalues.
     """
-    inner = _solve(v, matmul(t, v))
+    inner = _solve(v, matrices.matmul(t, v))
     apart, equal, directions = gaps(w, inner)
     turned, unbounded = (
-        _of_unit_columns(v, matmul(v, mul(scale, inner))) for scale in (apart, equal)
+        _of_unit_columns(v, matrices.matmul(v, mul(scale, inner))) for scale in (apart, equal)
     )
-    return diagonal(inner), turned, unbounded, directions
+    return matrices.diagonal(inner), turned, unbounded, directions
 
 
 def _solve(a: ArrayLike, b: Array) -> Any:
     """a^-1 b."""
     packed, _, permutation = lu(a)
-    b = matmul(permutation_matrix(permutation, typeof(b).dtype), b)
+    b = matrices.matmul(matrices.permutation_matrix(permutation, typeof(b).dtype), b)
     b = triangular_solve(packed, b, left_side=True, lower=True, unit_diagonal=True)
     return triangular_solve(packed, b, left_side=True, lower=False)
 
@@ -467,20 +460,20 @@ def _of_unit_columns(v: Array, dv: Any) -> Any:
     size = real(mul(conj(v), v))
     shrink = reduce_sum(real(mul(conj(v), dv)), (ndim - 2,))
     biggest = _is_first_maximum(size)
-    zero = like(size, 0)
+    zero = matrices.like(size, 0)
     # Turning v by exp(-i angle) adds -i angle v; of the largest element v_k, real, the part
     # Im(dv_k) goes.
     turn = reduce_sum(select(biggest, imag(dv), zero), (ndim - 2,))
     largest = reduce_sum(select(biggest, real(v), zero), (ndim - 2,))
     angle = div(turn, largest)
-    return sub(dv, mul(v, complex(rows(shrink, v), rows(angle, v))))
+    return sub(dv, mul(v, complex(matrices.rows(shrink, v), matrices.rows(angle, v))))
 
 
 def _is_first_maximum(x: Array) -> Any:
     """Whether an element is the first largest one of its column."""
     ndim = typeof(x).ndim
     place = argmax(x, ndim - 2, np.int32)
-    return eq(rows(place, x), broadcasted_iota(np.int32, typeof(x).shape, ndim - 2))
+    return eq(matrices.rows(place, x), broadcasted_iota(np.int32, typeof(x).shape, ndim - 2))
 
 
 def eig(

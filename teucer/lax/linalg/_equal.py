@@ -12,20 +12,8 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
+from teucer.lax import _arithmetic as ops
 from teucer.lax._arithmetic import abs as absolute
-from teucer.lax._arithmetic import (
-    add,
-    bitwise_and,
-    bitwise_not,
-    div,
-    eq,
-    gt,
-    le,
-    mul,
-    ne,
-    real,
-    sub,
-)
 from teucer.lax._conversion import stop_gradient
 from teucer.lax._elementwise import pow
 from teucer.lax._selection import select
@@ -57,31 +45,31 @@ def gaps(w: Array, inner: Array, zero: Array | None = None, *, single: bool = Tr
     too. zero: which values are zero. Their directions are 1, 2, ..., and 0 of a single one if
     `single` is off.
     """
-    change = sub(rows(w, inner), columns(w, inner))
+    change = ops.sub(rows(w, inner), columns(w, inner))
     size = absolute(change)
-    close = le(size, rows(tolerance(w), size))
-    twins = bitwise_and(close, bitwise_not(convert_element_type(eye(size), np.bool_)))
+    close = ops.le(size, rows(tolerance(w), size))
+    twins = ops.bitwise_and(close, ops.bitwise_not(convert_element_type(eye(size), np.bool_)))
     count = convert_element_type(twins, typeof(size).dtype)
     along = (typeof(size).ndim - 1,)
     before, others = reduce_sum(tril(count, -1), along), reduce_sum(count, along)
-    alone = eq(others, like(others, 0))
-    d = select(alone, like(before, 0), sub(add(before, before), like(before, 1)))
+    alone = ops.eq(others, like(others, 0))
+    d = select(alone, like(before, 0), ops.sub(ops.add(before, before), like(before, 1)))
     if zero is not None:
-        from_zero = zero if single else bitwise_and(zero, bitwise_not(alone))
-        d = select(from_zero, add(before, like(before, 1)), d)
+        from_zero = zero if single else ops.bitwise_and(zero, ops.bitwise_not(alone))
+        d = select(from_zero, ops.add(before, like(before, 1)), d)
     d = convert_element_type(d, typeof(w).dtype)
-    steps = sub(rows(d, inner), columns(d, inner))
-    apart = bitwise_and(twins, ne(steps, like(steps, 0)))
-    turns = add(inverse(steps, apart), _barrier(change, twins, columns(others, size)))
-    return Gaps(inverse(change, bitwise_not(close)), turns, d)
+    steps = ops.sub(rows(d, inner), columns(d, inner))
+    apart = ops.bitwise_and(twins, ops.ne(steps, like(steps, 0)))
+    turns = ops.add(inverse(steps, apart), _barrier(change, twins, columns(others, size)))
+    return Gaps(inverse(change, ops.bitwise_not(close)), turns, d)
 
 
 def _barrier(change: Array, twins: Array, others: Array) -> Any:
     """Zeros whose derivatives are infinite where limits of these are not known: the first ones
     where more than two values are equal, the second ones of two."""
-    here = sub(change, stop_gradient(change))
-    here = real(here) if dtypes.issubdtype(typeof(here).dtype, np.complexfloating) else here
-    power = select(gt(others, like(others, 1)), like(here, 0.5), like(here, 1.5))
+    here = ops.sub(change, stop_gradient(change))
+    here = ops.real(here) if dtypes.issubdtype(typeof(here).dtype, np.complexfloating) else here
+    power = select(ops.gt(others, like(others, 1)), like(here, 0.5), like(here, 1.5))
     zeros = pow(select(twins, here, like(here, 1)), power)
     return convert_element_type(select(twins, zeros, like(here, 0)), typeof(change).dtype)
 
@@ -92,9 +80,11 @@ def tolerance(w: Array) -> Any:
     axis = typeof(size).ndim - 1
     total = reduce_sum(size, (axis,))
     eps = float(dtypes.finfo(real_dtype(typeof(w).dtype)).eps)
-    return broadcast_to(mul(total, like(total, 4 * eps)), typeof(size).shape, tuple(range(axis)))
+    return broadcast_to(
+        ops.mul(total, like(total, 4 * eps)), typeof(size).shape, tuple(range(axis))
+    )
 
 
 def inverse(x: Array, where: Array) -> Any:
     """1 / x at some places, elsewhere 0."""
-    return select(where, div(like(x, 1), select(where, x, like(x, 1))), like(x, 0))
+    return select(where, ops.div(like(x, 1), select(where, x, like(x, 1))), like(x, 0))

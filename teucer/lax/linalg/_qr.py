@@ -18,20 +18,7 @@ from teucer.lax._arithmetic import add, complex, imag, mul, neg, sub
 from teucer.lax._joining import concatenate
 from teucer.lax._slicing import slice_in_dim
 from teucer.lax._structure import full
-from teucer.lax.linalg._lapack import (
-    MatrixPrimitive,
-    boolean,
-    built_in,
-    check_inexact,
-    check_rank,
-    check_same_batch,
-    check_same_dtype,
-    cubes,
-    identity,
-    lapack,
-    magma,
-    zeros,
-)
+from teucer.lax.linalg import _lapack
 from teucer.lax.linalg._matrices import (
     adjoint,
     eye,
@@ -54,19 +41,19 @@ __all__ = [
 
 
 def _matrix_avals(name: str, x: Any) -> Any:
-    check_rank(name, (x, 2))
-    check_inexact(name, x)
+    _lapack.check_rank(name, (x, 2))
+    _lapack.check_inexact(name, x)
     *batch, m, n = x.shape
     return x.strengthen(), ShapedArray((*batch, min_dim(m, n)), x.dtype)
 
 
 @final
-class Geqrf(MatrixPrimitive):
+class Geqrf(_lapack.MatrixPrimitive):
     """R, with the Householder vectors whose product is Q below it, and their scale factors."""
 
     __slots__ = ()
     name = "geqrf"
-    cost = cubes(4 / 3)
+    cost = _lapack.cubes(4 / 3)
     multiple_results = True
 
     def types(self, x: ShapedArray) -> Any:
@@ -75,20 +62,20 @@ class Geqrf(MatrixPrimitive):
     def lower(self, ctx: Context, x: Value) -> Any:
         packed, taus = ctx.avals_out
         if 0 in x.shape:
-            return x, zeros(ctx, taus)
-        return built_in(ctx, "geqrf", [x], [packed, taus]) or lapack(
+            return x, _lapack.zeros(ctx, taus)
+        return _lapack.built_in(ctx, "geqrf", [x], [packed, taus]) or _lapack.lapack(
             ctx, "qr", "geqrf", len(x.shape) - 2, [x], [packed, taus], aliases=[(0, 0)]
         )
 
 
 @final
-class Geqp3(MatrixPrimitive):
+class Geqp3(_lapack.MatrixPrimitive):
     """`geqrf` of x with columns exchanged so that the diagonal of R decreases, and which columns of
     x come where."""
 
     __slots__ = ()
     name = "geqp3"
-    cost = cubes(4 / 3)
+    cost = _lapack.cubes(4 / 3)
     multiple_results = True
 
     def types(self, x: ShapedArray, *, use_magma: bool | None) -> Any:
@@ -99,10 +86,10 @@ class Geqp3(MatrixPrimitive):
         packed, order, taus = ctx.avals_out
         if 0 in x.shape:
             # The routine divides by the size of such a matrix.
-            return x, hlo.iota(ctx, order, order.ndim - 1), zeros(ctx, taus)
+            return x, hlo.iota(ctx, order, order.ndim - 1), _lapack.zeros(ctx, taus)
         # An entry 0 leaves the routine free to exchange that column; it counts from 1.
-        free = zeros(ctx, order)
-        packed, order, taus = lapack(
+        free = _lapack.zeros(ctx, order)
+        packed, order, taus = _lapack.lapack(
             ctx,
             "qr",
             "geqp3",
@@ -110,14 +97,14 @@ class Geqp3(MatrixPrimitive):
             [x, free],
             [packed, order, taus],
             aliases=[(0, 0), (1, 1)],
-            gpu=f'magma = "{magma(use_magma)}"',
+            gpu=f'magma = "{_lapack.magma(use_magma)}"',
         )
         one = hlo.broadcast_in_dim(ctx, ctx.constant(1, np.int32), order.shape, ())
         return packed, hlo.elementwise(ctx, "subtract", order, one), taus
 
 
 @final
-class HouseholderProduct(MatrixPrimitive):
+class HouseholderProduct(_lapack.MatrixPrimitive):
     """The first columns of H_1 H_2 ... H_k with H_i = I - taus[i] v_i v_i^H; v_i is column i of a
     below the diagonal.
 
@@ -127,13 +114,13 @@ class HouseholderProduct(MatrixPrimitive):
 
     __slots__ = ()
     name = "householder_product"
-    cost = cubes(4 / 3)
+    cost = _lapack.cubes(4 / 3)
 
     def types(self, a: ShapedArray, taus: ShapedArray) -> Any:
-        check_rank("householder_product", (a, 2), (taus, 1))
-        check_same_dtype("householder_product", a, taus)
-        check_inexact("householder_product", a, taus)
-        check_same_batch("householder_product", (a, 2), (taus, 1))
+        _lapack.check_rank("householder_product", (a, 2), (taus, 1))
+        _lapack.check_same_dtype("householder_product", a, taus)
+        _lapack.check_inexact("householder_product", a, taus)
+        _lapack.check_same_batch("householder_product", (a, 2), (taus, 1))
         if a.shape[-2] < a.shape[-1]:
             raise ValueError(
                 "The first argument to householder_product must have at least as many rows as "
@@ -150,8 +137,8 @@ class HouseholderProduct(MatrixPrimitive):
     def lower(self, ctx: Context, a: Value, taus: Value) -> Any:
         if 0 in taus.shape:
             # Not all kernels take a product of none.
-            return (identity(ctx, *ctx.avals_out),)
-        return built_in(ctx, "orgqr", [a, taus], ctx.avals_out) or lapack(
+            return (_lapack.identity(ctx, *ctx.avals_out),)
+        return _lapack.built_in(ctx, "orgqr", [a, taus], ctx.avals_out) or _lapack.lapack(
             ctx,
             "householder_product",
             "orgqr",
@@ -163,7 +150,7 @@ class HouseholderProduct(MatrixPrimitive):
 
 
 @final
-class Ormqr(MatrixPrimitive):
+class Ormqr(_lapack.MatrixPrimitive):
     """Q c or c Q, or with Q^H, where Q = H_1 H_2 ... H_k is given by its Householder vectors.
 
     (C1) a has as many rows as c rows (left) or columns.  (C2) one dtype, floating or complex.
@@ -175,10 +162,10 @@ class Ormqr(MatrixPrimitive):
     def types(
         self, a: ShapedArray, taus: ShapedArray, c: ShapedArray, *, left: bool, transpose: bool
     ) -> Any:
-        check_rank("ormqr", (a, 2), (taus, 1), (c, 2))
-        check_same_dtype("ormqr", a, taus, c)
-        check_inexact("ormqr", a, taus, c)
-        check_same_batch("ormqr", (a, 2), (taus, 1), (c, 2))
+        _lapack.check_rank("ormqr", (a, 2), (taus, 1), (c, 2))
+        _lapack.check_same_dtype("ormqr", a, taus, c)
+        _lapack.check_inexact("ormqr", a, taus, c)
+        _lapack.check_same_batch("ormqr", (a, 2), (taus, 1), (c, 2))
         if a.shape[-2] != c.shape[-2 if left else -1]:
             raise ValueError(
                 f"ormqr with left={left} expects c to have the same number of "
@@ -192,14 +179,14 @@ class Ormqr(MatrixPrimitive):
     ) -> Any:
         if 0 in taus.shape or 0 in c.shape:
             return (c,)
-        options = f"left = {boolean(left)}, transpose = {boolean(transpose)}"
-        return lapack(
+        options = f"left = {_lapack.boolean(left)}, transpose = {_lapack.boolean(transpose)}"
+        return _lapack.lapack(
             ctx, "ormqr", "ormqr", len(a.shape) - 2, [a, taus, c], ctx.avals_out, options, [(0, 2)]
         )
 
 
 @final
-class Qr(MatrixPrimitive):
+class Qr(_lapack.MatrixPrimitive):
     """Q with orthonormal columns and upper triangular R: x = Q R, or x[:, p] = Q R with pivoting.
 
     (C1) x is a matrix, of floating or complex dtype.
@@ -207,14 +194,14 @@ class Qr(MatrixPrimitive):
 
     __slots__ = ()
     name = "qr"
-    cost = cubes(8 / 3)
+    cost = _lapack.cubes(8 / 3)
     multiple_results = True
 
     def types(
         self, x: ShapedArray, *, pivoting: bool, full_matrices: bool, use_magma: object
     ) -> Any:
-        check_rank("qr", (x, 2))
-        check_inexact("qr", x)
+        _lapack.check_rank("qr", (x, 2))
+        _lapack.check_inexact("qr", x)
         *batch, m, n = x.shape
         k = m if full_matrices else min_dim(m, n)
         q = ShapedArray((*batch, m, k), x.dtype)

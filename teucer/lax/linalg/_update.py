@@ -13,15 +13,7 @@ from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
 from teucer._lower import hlo
 from teucer.lax._arithmetic import add, mul
-from teucer.lax.linalg._lapack import (
-    MatrixPrimitive,
-    check_inexact,
-    check_rank,
-    check_same_batch,
-    check_same_dtype,
-    has_gpu_kernel,
-    lapack,
-)
+from teucer.lax.linalg import _lapack
 from teucer.lax.linalg._matrices import like, matmul, matrix_transpose, tril
 
 if TYPE_CHECKING:
@@ -32,7 +24,7 @@ __all__ = ["cholesky_update", "cholesky_update_p", "symmetric_product", "symmetr
 
 
 @final
-class CholeskyUpdate(MatrixPrimitive):
+class CholeskyUpdate(_lapack.MatrixPrimitive):
     """Upper triangular R' with R'^T R' = R^T R + w w^T, for upper triangular R.
 
     (C1) R is square and w has its size.  (C2) one real floating dtype.
@@ -42,10 +34,10 @@ class CholeskyUpdate(MatrixPrimitive):
     name = "cholesky_update"
 
     def types(self, r_matrix: ShapedArray, w_vector: ShapedArray) -> Any:
-        check_rank("cholesky_update", (r_matrix, 2), (w_vector, 1))
-        check_same_dtype("cholesky_update", r_matrix, w_vector)
-        check_inexact("cholesky_update", r_matrix, w_vector, real=True)
-        check_same_batch("cholesky_update", (r_matrix, 2), (w_vector, 1))
+        _lapack.check_rank("cholesky_update", (r_matrix, 2), (w_vector, 1))
+        _lapack.check_same_dtype("cholesky_update", r_matrix, w_vector)
+        _lapack.check_inexact("cholesky_update", r_matrix, w_vector, real=True)
+        _lapack.check_same_batch("cholesky_update", (r_matrix, 2), (w_vector, 1))
         if r_matrix.shape[-1] != r_matrix.shape[-2] or w_vector.shape[-1] != r_matrix.shape[-1]:
             raise ValueError(
                 "Rank-1 update to Cholesky decomposition takes a square matrix and a vector of "
@@ -54,10 +46,10 @@ class CholeskyUpdate(MatrixPrimitive):
         return (r_matrix.strengthen(),)
 
     def lower(self, ctx: Context, r_matrix: Value, w_vector: Value) -> Any:
-        if len(r_matrix.shape) == 2 and has_gpu_kernel(ctx, "cholesky_update"):
+        if len(r_matrix.shape) == 2 and _lapack.has_gpu_kernel(ctx, "cholesky_update"):
             # For one matrix: batches go through the loop.
             avals = [r_matrix.aval.strengthen(), w_vector.aval.strengthen()]
-            return lapack(
+            return _lapack.lapack(
                 ctx,
                 "cholesky_update",
                 "cholesky_update",
@@ -156,7 +148,7 @@ def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
 
 
 @final
-class SymmetricProduct(MatrixPrimitive):
+class SymmetricProduct(_lapack.MatrixPrimitive):
     """alpha A A^T + beta C, of which only the lower triangle counts.
 
     (C1) A is [..., n, m] and C [..., n, n].  (C2) one real floating dtype.
@@ -168,10 +160,10 @@ class SymmetricProduct(MatrixPrimitive):
     def types(
         self, a_matrix: ShapedArray, c_matrix: ShapedArray, *, alpha: float, beta: float
     ) -> Any:
-        check_rank("symmetric_product", (a_matrix, 2), (c_matrix, 2))
-        check_same_dtype("symmetric_product", a_matrix, c_matrix)
-        check_inexact("symmetric_product", a_matrix, c_matrix, real=True)
-        check_same_batch("symmetric_product", (a_matrix, 2), (c_matrix, 2))
+        _lapack.check_rank("symmetric_product", (a_matrix, 2), (c_matrix, 2))
+        _lapack.check_same_dtype("symmetric_product", a_matrix, c_matrix)
+        _lapack.check_inexact("symmetric_product", a_matrix, c_matrix, real=True)
+        _lapack.check_same_batch("symmetric_product", (a_matrix, 2), (c_matrix, 2))
         if c_matrix.shape[-2:] != (a_matrix.shape[-2],) * 2:
             raise ValueError(
                 "symmetric_update expects a rectangular matrix of shape (m, n) and a square "
