@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import teucer as jax
@@ -62,10 +63,14 @@ def test_a_state_that_changes_its_type():
 
 
 def test_statics_and_donation():
-    with_list = jax.jit(lambda x, n: x * n[0], static_argnums=1)
+    with_list = jax.jit(lambda x, n: x * n[0], static_argnums=1)  # genjax 1179, jax 7561
     assert jax.debug.check(with_list, X, [1]).numbers == ("T104",)
     assert not jax.debug.check(with_list, X, (1,))
-    total = jax.jit(lambda x: x.sum(), donate_argnums=0)
+    with_dict = jax.jit(lambda x, n: x * n["a"], static_argnums=1)  # flax 587
+    assert jax.debug.check(with_dict, X, {"a": 1}).numbers == ("T104",)
+    with_array = jax.jit(lambda x, n: x, static_argnums=1)  # jax 883
+    assert jax.debug.check(with_array, X, np.ones(3)).numbers == ("T104",)
+    total = jax.jit(lambda x: x.sum(), donate_argnums=0)  # jax 9237
     assert jax.debug.check(total, X).numbers == ("T507",)
     assert not jax.debug.check(jax.jit(lambda x: x + 1, donate_argnums=0), X)
 
@@ -160,6 +165,7 @@ def test_the_command_says_what_it_cannot_do(script, args, text):
     assert (status, out) == (2, "") and text in err
 
 
+# T504: jax 9288. T108: jax 2072. T107: jax 3163. T105: rl-blox 157. T508: jax 9675.
 PROGRAM = """
 import jax, jax.numpy as jnp
 @jax.jit

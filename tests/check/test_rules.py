@@ -3,6 +3,7 @@
 from collections import Counter
 
 import check.checked_precision
+import check.checked_reports
 import check.checked_values  # noqa: F401  # both fill the table of cases
 import pytest
 from check.checked import CASES
@@ -55,3 +56,9 @@ def test_every_rule_has_four_programs_of_each_kind():
         counts = Counter(case.number for case in CASES.values() if case.found == found)
         few = {n: counts[n] for n in NUMBERS if n not in ELSEWHERE and counts[n] < 4}
         assert not few
+
+
+def test_public_reports_are_found():
+    """Each names its thread; test_devices and test_check have more, which need devices or a run."""
+    reports = [case.report for case in CASES.values() if case.report]
+    assert len(reports) >= 70 and len(set(reports)) >= 68

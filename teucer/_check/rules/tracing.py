@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from teucer._base.errors import (
     ConcretizationTypeError,
     InconclusiveDimensionOperation,
@@ -21,7 +23,8 @@ _VALUES = (
 )  # fmt: skip
 
 
-_NOT_KNOWN = "This concrete value was not available"
+# As errors say it that are of no class of their own.
+_NOT_KNOWN = re.compile(r"This concrete value was not available|is traced; its value is not known")
 
 
 def of_error(err: Exception, line: Line | None) -> Found | None:
@@ -41,7 +44,9 @@ def of_error(err: Exception, line: Line | None) -> Found | None:
             "T101", f"a traced value has left its function. {first}", line,
             "Return it instead of keeping it in a global or an attribute.",
         )  # fmt: skip
-    if isinstance(err, _VALUES) or (isinstance(err, TypeError) and _NOT_KNOWN in text):
+    if isinstance(err, _VALUES) or (
+        isinstance(err, TypeError | IndexError) and _NOT_KNOWN.search(text)
+    ):
         depends = next((part for part in lines if "depends on the value" in part), "")
         return Found(
             "T103",
@@ -52,7 +57,7 @@ def of_error(err: Exception, line: Line | None) -> Found | None:
         )
     if isinstance(err, ValueError) and "on-hashable static" in first:
         return Found("T104", first, line, "Pass a tuple for a list, or make the argument dynamic.")
-    if isinstance(err, TypeError | ValueError) and not isinstance(err, JAXTypeError):
+    if isinstance(err, TypeError | ValueError | IndexError) and not isinstance(err, JAXTypeError):
         return Found(
             "T101",
             " ".join([first, *lines[:4]]),
