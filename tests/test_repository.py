@@ -314,7 +314,7 @@ def test_changelog_tells_of_the_version():
 
 def test_ci_runs_what_developers_run():
     commands = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if "make" in line]
-    assert commands == ["make test", "make test-oldest"]
+    assert commands == ["make test", "make test-oldest", "make libraries ARGS=--small"]
 
 
 @pytest.mark.parametrize(
