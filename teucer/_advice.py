@@ -41,7 +41,7 @@ _PLUGINS = {
 
 
 def on_name(name: str) -> str:
-    """What to use for a name that `jax.numpy` lacks; nothing if nobody knows."""
+    """What to use for a name that `jax.numpy` lacks; empty if no advice is known."""
     text = _NAMES.get(name)
     return f"\n  {text.format(name=_SPELLED.get(name, name))}" if text else ""
 

@@ -145,5 +145,5 @@ def place_of(device: object, backend: object) -> Any:
 
 
 def everywhere(name: str, sharding: object) -> Prefix:
-    """What `jit` would have been given if all were to have one sharding."""
+    """The argument of `jit` that gives all values one sharding."""
     return Prefix(name, pytrees.tree_structure(sharding), (sharding,))

@@ -1,4 +1,4 @@
-"""What arrays give those who ask for their memory: no words of keys, and values only after a wait
+"""The memory of arrays, for NumPy and others: no words of keys, and values only after a wait
 that Ctrl-C ends.
 
 C++ gives memory by the buffer protocol, and waits there without looking for signals. Python lets
@@ -37,7 +37,7 @@ def wait(x: ArrayImpl) -> None:
 
 
 def was_ended(x: ArrayImpl) -> bool:
-    """Whether the last wait for the memory of an array was ended, and nobody has heard of it."""
+    """Whether the last wait for the memory of an array was ended, and no warning has said so."""
     return _ended.array is x
 
 

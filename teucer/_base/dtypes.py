@@ -166,7 +166,7 @@ def report_dropped(given: DType, kind: DType) -> None:
 
 
 def _narrow_as_asked(full: np.dtype, op: str) -> np.dtype:
-    """What becomes of a 64-bit dtype that was named while 64-bit types are off."""
+    """The dtype used for a 64-bit dtype that is named while 64-bit types are off."""
     mode = config.explicit_x64_dtypes.value
     if mode == config.ExplicitX64Mode.ALLOW:
         return full

@@ -126,11 +126,11 @@ class TypePromotionError(ValueError):
 
 
 class JAXTypeError(TypeError):
-    """What trace-time errors that are type errors have in common."""
+    """The base class of trace-time errors that are type errors."""
 
 
 class JAXIndexError(IndexError):
-    """What trace-time errors that are index errors have in common."""
+    """The base class of trace-time errors that are index errors."""
 
 
 class ConcretizationTypeError(JAXTypeError):

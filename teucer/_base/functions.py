@@ -1,4 +1,4 @@
-"""What a user's function is called, and where it stands, for messages."""
+"""Names and places of users' functions, for messages."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Work(enum.Enum):
-    """What compilers have code of its own for, or see through."""
+    """Kinds of operations that compilers treat specially."""
 
     PRODUCT = "a product of matrices"
     CONVOLUTION = "a convolution"
@@ -29,7 +29,7 @@ class Work(enum.Enum):
 
 
 class Subnormals(enum.Enum):
-    """What an operation does with subnormal numbers."""
+    """How an operation treats subnormal numbers."""
 
     ROUND = "its results are none"
     MOVE = "its results are none if its operands are none"

@@ -29,7 +29,7 @@ class MemorySpace(enum.Enum):
 
     @property
     def kind(self) -> str | None:
-        """What memories of this space are called by devices; None for their own."""
+        """The name that devices have for this memory space; None for their own memory."""
         return HOST_KIND if self is MemorySpace.Host else None
 
 

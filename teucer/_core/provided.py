@@ -70,7 +70,7 @@ class Printing(NamedTuple):
 
 @final
 class Provided:
-    """What each layer above the core has said of itself."""
+    """The record of functions that upper layers provide."""
 
     # _programs: runner(primitive, params) is what runs a primitive outside any trace.
     runner: Callable[[Any, dict[str, Any]], Callable[..., tuple[Any, ...]]]

@@ -316,8 +316,10 @@ def at_operands(
 
 
 def at_inputs(eqns: Iterable[Eqn], inputs: Sequence[object]) -> frozenset[Any]:
-    """The effects of equations as those of a jaxpr with these inputs; what happens to references
-    made within is nobody's."""
+    """The effects that a jaxpr with these equations and inputs has.
+
+    Effects on references that the jaxpr makes itself are left out.
+    """
     known, found, last = set(inputs), set(), {}
     for eqn in eqns:
         for e in eqn.effects:

@@ -97,7 +97,7 @@ class Loop(NamedTuple):
 
     @property
     def times(self) -> int:
-        """How many steps there are; 1 where nobody knows."""
+        """How many steps there are; 1 where that is not known."""
         return 1 if self.length is None else int(self.length)
 
     @property
@@ -253,7 +253,7 @@ def _shapes(atoms: Any) -> list[Any]:
 
 
 def times(eqn: Eqn) -> int:
-    """How often an equation runs the programs that it carries; 1 where nobody knows."""
+    """How often an equation runs the programs that it carries; 1 where that is not known."""
     found = of(eqn)
     return found.times if isinstance(found, Loop) else 1
 

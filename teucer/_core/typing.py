@@ -73,7 +73,8 @@ Groups: TypeAlias = Sequence[Sequence[int]] | None
 
 
 class Stated:
-    """What types of arrays and references say, and types of libraries may say. Tokens lack it."""
+    """Properties that types of arrays and references have. Types of libraries may have them; tokens
+    do not."""
 
     shape: tuple[Any, ...]
     ndim: int
@@ -107,7 +108,7 @@ class Partition(Protocol):
 
 
 class _Staged(Protocol):
-    """What functions of the library have of jitted ones."""
+    """The part of a jitted function's interface that library functions have."""
 
     __name__: str
 

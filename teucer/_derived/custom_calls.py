@@ -271,7 +271,7 @@ class CustomCall(Primitive):
         return trace.record(self, (*consts, *args), structure.params_of(self, params, call))
 
     def wider(self, k: int, n: int, params: Params) -> dict[str, Any]:
-        """The rules among the parameters, for k more operands before the n that they know."""
+        """The parameters that are rules, changed to take k more operands in front of their n."""
         raise NotImplementedError
 
     def bind(

@@ -48,7 +48,7 @@ class Instruction(NamedTuple):
         return math.nan if found is None else float(found)
 
     def attribute(self, pattern: str) -> str | None:
-        """What the group of a pattern is in the attributes, or None."""
+        """The text of the pattern's group in the attributes, or None."""
         found = re.search(pattern, self.attributes)
         return None if found is None else found[1]
 

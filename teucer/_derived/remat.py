@@ -304,7 +304,7 @@ Pinned: TypeAlias = "bool | tuple[bool, ...]"
 def _pinned(
     prevent_cse: bool | Sequence[Any], fun: Callable[..., object], call: FlatCall, n_consts: int
 ) -> Pinned:
-    """What `checkpoint` is told, for the operands of its call."""
+    """The arguments of `checkpoint`, for the operands of its call."""
     if isinstance(prevent_cse, bool):
         return prevent_cse
     args, kwargs = call.tree.children()
@@ -534,8 +534,8 @@ def _looks_again(eqn: Eqn, known: Jaxpr, policy: Policy | None) -> bool:
 
 
 def _answer(policy: Policy | None, eqn: Eqn) -> Any:
-    """What a policy says of an equation's results that are to be saved; None for those that are
-    computed again."""
+    """The policy's answer for an equation if its results are saved; None if they are computed
+    again."""
     if policy is None:
         return None
     answer = policy(eqn.primitive, *(v.aval for v in eqn.invars), **eqn.params)

@@ -57,7 +57,7 @@ __all__ = ["ArgInfo", "Compiled", "Lowered", "OutInfo", "Stage", "Traced", "Wrap
 
 @dataclass(frozen=True)
 class ArgInfo:
-    """What is known of one argument: its type, and whether it is donated. A leaf of trees."""
+    """The type of one argument, and whether it is donated. A leaf of trees."""
 
     _aval: Aval
     donated: bool

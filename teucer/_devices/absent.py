@@ -1,4 +1,4 @@
-"""What is said of devices that are not there where a program would use them."""
+"""Errors for programs that would use devices that are not there."""
 
 from __future__ import annotations
 

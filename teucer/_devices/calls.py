@@ -26,7 +26,7 @@ class Program(Protocol):
     limited: bool
 
     def difference(self, other: int) -> str:
-        """What the program of another fingerprint has otherwise, as lines."""
+        """The differences between this program and the program of another fingerprint, as lines."""
 
 
 class Call:
@@ -53,7 +53,7 @@ class Call:
         return source.describe(self.place)
 
     def describe(self) -> str:
-        """Its program and line, as the others are told."""
+        """The text that other processes get of this call: its program and line."""
         return f"{self.program.name}\n{self.line}"
 
     def running(self) -> bool:
@@ -79,7 +79,7 @@ def key_of(group: tuple[int, ...]) -> str:
 
 
 def differ(call: Call, number: int, other: int, name: str, line: str, difference: str = "") -> str:
-    """What is said of a process's call, where another calls the program of a name at a line."""
+    """The message for two processes whose calls of one number run different programs."""
     return (
         f"process {number} and process {other} run different programs as their call number "
         f"{call.number} over processes {key_of(call.program.group)}.\n"
@@ -110,7 +110,7 @@ def two_threads(first: Call, second: Call) -> str:
 
 
 def other_thread(call: Call, number: int, other: int, name: str, line: str) -> str:
-    """What is said of a call that another process makes in another thread."""
+    """The message for a call that another process makes in another thread."""
     return (
         f"process {number} and process {other} make their call number {call.number} over processes "
         f"{key_of(call.program.group)} in different threads.\n"

@@ -18,7 +18,7 @@ _FIRST_PORT, _PORTS = 61440, 4096
 
 
 class Cluster(NamedTuple):
-    """What a cluster says of this process; None where it does not say."""
+    """A cluster's description of this process; None for fields that the cluster lacks."""
 
     method: str
     coordinator_address: str | None = None

@@ -28,7 +28,8 @@ _WITHOUT = {
 
 
 def lacks(platform: str, root: str = "/") -> str | None:
-    """What this machine lacks for the plugin of a platform; None if it has it, or nobody knows.
+    """What this machine lacks for the plugin of a platform; None if it has all, or that is not
+    known.
 
     root: the folder that holds `dev` and `sys`.
     """

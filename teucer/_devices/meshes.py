@@ -56,7 +56,7 @@ _ABSTRACT = AxisType.Explicit if AS_IN_0_12 else AxisType.Auto
 
 
 class BaseMesh(memo.Unique):
-    """What meshes with and without devices have in common: named axes with sizes and types. Equal
+    """The base class of meshes with and without devices: named axes with sizes and types. Equal
     meshes are one object."""
 
     axis_names: tuple[Any, ...]

@@ -86,7 +86,7 @@ def whole_aval(aval: Any, spec: Any, mesh: Any, manual: frozenset[object], check
 
 
 def _sums(own: PartitionSpec, spec: PartitionSpec, manual: frozenset[Any]) -> dict[str, Any]:
-    """What a type and a spec say of sums: the type of axes that are not manual."""
+    """The fields of a type's spec that say sums: those of `spec` added, manual axes left out."""
     unreduced = own.unreduced - manual | spec.unreduced
     return {
         "unreduced": unreduced,

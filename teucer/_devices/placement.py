@@ -65,7 +65,7 @@ class Placement(NamedTuple):
 
     @property
     def platform(self) -> str:
-        """What programs are written for: 'cpu', 'cuda', ..."""
+        """The platforms for which programs are written: 'cpu', 'cuda', ..."""
         return platform_of(self.devices[0])
 
     def memories(

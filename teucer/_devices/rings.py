@@ -181,7 +181,7 @@ class Ring:
         self._words[_READS + member] = 0
 
     def text(self, place: int) -> str | None:
-        """What a place is called."""
+        """The name of a place."""
         content, at = os.pread(self._texts, os.fstat(self._texts).st_size, 0), 0
         while at + _TEXT.size <= len(content):
             found, length = _TEXT.unpack_from(content, at)

@@ -1,4 +1,4 @@
-"""Python functions that programs call: who owns them, and which of them failed."""
+"""Python functions that programs call: what owns them, and which of them failed."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ _loaded: weakref.WeakKeyDictionary[Executable | OnDemand, None] = weakref.WeakKe
 
 
 class Switches(NamedTuple):
-    """What a target tells the compiler of one module: debug options, where nobody says otherwise,
-    and switches of the backend."""
+    """What a target tells the compiler of one module: debug options, unless the user says
+    otherwise, and switches of the backend."""
 
     overrides: Mapping[str, Any]
     extra: tuple[str, ...]

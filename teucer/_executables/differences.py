@@ -25,8 +25,8 @@ _CONTEXT = 20  # characters that two long values have in common, which are shown
 
 
 class Signature(NamedTuple):
-    """What a trace of a function is kept by. statics: ((positions and values), (names and values)),
-    and their types."""
+    """The key by which a trace of a function is kept. statics: ((positions and values), (names and
+    values)), and their types."""
 
     tree: Any
     avals: tuple[Any, ...]

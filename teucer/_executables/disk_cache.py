@@ -180,7 +180,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def counts(folder: Path) -> UseCounts:
-    """What processes have done with a cache, those that still run up to their last miss."""
+    """The counts of all processes. Those that still run are counted up to their last miss."""
     with contextlib.suppress(OSError):
         if _uncounted.get(str(folder)):
             _save_counts(folder)
@@ -268,7 +268,8 @@ def _note(folder: Path, new: UseCounts) -> None:
 def _save_counts(folder: Path, looked_through: bool = False) -> UseCounts:
     """Add what this process has done to the file of counts; the sums.
 
-    While another process has the file, nothing is saved: the next time will do, so nobody waits.
+    While another process has the file, nothing is saved: the next time will do, so no process
+    waits.
     """
     handle = os.open(folder / COUNTS, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:

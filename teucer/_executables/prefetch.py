@@ -88,13 +88,13 @@ class _PendingLoad:
         self.found: Prefetched | None = None
 
     def begin(self) -> bool:
-        """Whether nobody has begun it yet; the caller has now."""
+        """Claim the load: true if no thread had begun it."""
         with _lock:
             first, self.begun = not self.begun, True
         return first
 
     def leave(self) -> None:
-        """Do not load it, if nobody has begun. Threads that wait for it find nothing."""
+        """Do not load it, unless a thread has begun. Threads that wait for it find nothing."""
         if self.begin():
             self.ended.set()
 
@@ -137,7 +137,7 @@ class Prefetch:
                 threading.Thread(target=_load, args=(list(self._loadings),), name=THREAD).start()
 
     def first_use(self) -> bool:
-        """Whether nobody has used it before: a prefetch gives one program."""
+        """Claim the result: true at the first use, since a prefetch gives one program."""
         with _lock:
             first, self._used = not self._used, True
         return first

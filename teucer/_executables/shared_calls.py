@@ -1,8 +1,8 @@
 """Calls of programs that communicate with other processes, by the C++ dispatcher.
 
-The other processes must know which program is about to run. C++ tells nobody, but it asks two
-objects on its way: the wanted layout of an argument what XLA calls it, before the program runs, and
-the tree of the results for these, afterwards.
+The other processes must know which program is about to run. C++ calls no function of ours for that,
+but it asks two objects on its way. Before the program runs it asks the wanted layout of an argument
+for its XLA layout. Afterwards it asks the tree of the results to put them together.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _LEAF = pytree.flatten(0)[1]
 
 
 def watched(fast: FastPath, args: Sequence[object], agreement: Agreement) -> FastPath | None:
-    """What C++ needs to run a program such that others know of it; None where it cannot.
+    """A fast path that tells other processes of each call; None where C++ cannot run the program.
 
     args: those that the program keeps, constants first.
     """

@@ -1,4 +1,4 @@
-"""What the cache on disk keeps of an executable.
+"""The form in which the cache on disk keeps an executable.
 
 A form that loads faster, where the target has one, and the whole, compressed.
 """

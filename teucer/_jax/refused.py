@@ -250,7 +250,7 @@ REMOVED: dict[str, dict[str, str]] = {
 
 
 def advice(module: str, name: str) -> str:
-    """What the error of a missing name says of it; empty if JAX does not have it."""
+    """The reason that the error of a missing name gives; empty if JAX does not have the name."""
     _, _, short = module.partition(".")
     for table, said in (
         (REFUSED, ", which JAX has: {}"),

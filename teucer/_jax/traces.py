@@ -53,7 +53,7 @@ def get_opaque_trace_state(convention: object = None) -> OpaqueTraceState:
 
 @final
 class TraceTag:
-    """What the traces of one transformation have in common, compared by identity."""
+    """A tag that the traces of one transformation share, compared by identity."""
 
     __slots__ = ("__weakref__",)
 

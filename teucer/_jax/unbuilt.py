@@ -6,7 +6,7 @@ from typing import NoReturn
 
 
 class GridMapping:
-    """What a kernel's grid is for such rules; making one raises NotImplementedError."""
+    """The type of a kernel's grid in such rules. Making one raises NotImplementedError."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         _refuse("GridMapping")

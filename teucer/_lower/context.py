@@ -389,7 +389,7 @@ class Context:
         return Value(f"%{n}", x.aval)
 
     def named(self) -> Named:
-        """What messages call the operation that is being written, and its line."""
+        """The name and line of the operation that is being written, for messages."""
         return Named(self.label, places.where(self.source))
 
     def summed(self, x: Value, sharding: NamedSharding) -> Value:

@@ -246,8 +246,10 @@ class _Sweep:
         return True
 
     def folded(self, eqn: Eqn, operands: Sequence[Atom], aval: Aval) -> Literal | Eqn | None:
-        """A call on constants as a constant: a literal, or a literal repeated in the way of an
-        operand."""
+        """The result of an operation on constants, computed now.
+
+        A literal; or a literal that is repeated as an operand is. None if an operand is not known.
+        """
         literals = [self.known.constant(v) for v in operands]
         if None in literals:
             return None

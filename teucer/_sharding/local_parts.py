@@ -1,4 +1,4 @@
-"""What each process has of arrays over the devices of several: for `pmap`.
+"""Parts of arrays that lie over the devices of several processes, for `pmap`.
 
 Two operations of the host, each the transpose of the other. `to_whole` takes the part of each
 process along one axis; `to_part` gives it back.
@@ -83,7 +83,7 @@ class ToWhole(_Moves):
 
 @final
 class ToPart(_Moves):
-    """What this process has of an array over all devices."""
+    """This process's part of an array over all devices."""
 
     __slots__ = ()
     name = "to_part"

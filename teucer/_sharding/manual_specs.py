@@ -52,7 +52,7 @@ def check_are_specs(what: str, specs: object) -> None:
 
 
 class Names:
-    """What the user calls the arguments that are divided; looked up for a message."""
+    """The user's names of the divided arguments, looked up for a message."""
 
     def __init__(self, f: Callable[..., object], tree: PyTree, places: Sequence[int]) -> None:
         self.f, self.tree, self.places = f, tree, places

@@ -306,7 +306,7 @@ def _size_of_all(own: int, axis_size: int | None, mesh: Mesh) -> int:
 
 
 def _parts(out: object, out_axes: object, mesh: Mesh) -> Any:
-    """What this process has of the results."""
+    """This process's part of the results."""
     leaves, tree = pytrees.tree_flatten(out)
     wanted = pytrees.flatten_axes("pmap out_axes", tree, out_axes)
     return pytrees.tree_unflatten(

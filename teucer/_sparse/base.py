@@ -1,4 +1,4 @@
-"""What all sparse arrays have in common."""
+"""The base class of sparse arrays."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ from teucer._sparse.layout import BCOOProperties
 
 
 class Buffer(Protocol):
-    """What a buffer of a sparse array is: an array, or what stands for one."""
+    """The type of a buffer of a sparse array: an array, or a stand-in for one."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -68,6 +68,6 @@ class Buffer(Protocol):
         """Type of the elements."""
 
 
-# What the library cuSPARSE has products of.
+# The dtypes for which cuSPARSE has products.
 CUSPARSE_DATA_DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
 CUSPARSE_INDEX_DTYPES = [np.int32]

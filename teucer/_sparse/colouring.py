@@ -14,8 +14,8 @@ import numpy as np
 def colouring(pattern: Any, shape: Sequence[int] = ()) -> Any:
     """The group of each column of a pattern in the format CSR: int[columns].
 
-    shape: the axes whose elements the columns are, if there are any: groups that follow the grid
-    are tried first.
+    shape: sizes of the grid whose points are the columns, if they form one. Groups that follow the
+    grid are tried first.
 
     Sources: Curtis, Powell & Reid, J. Inst. Math. Appl. 13 (1974) 117 (the idea); Jones &
     Plassmann, SIAM J. Sci. Comput. 14 (1993) 654 (groups found for many columns at once);

@@ -120,7 +120,7 @@ class Target:
         return cut(jaxpr, FORCED_LIMITS)
 
     def decisions(self) -> str:
-        """What this process decides by, where processes may differ."""
+        """The numbers that this process decides by, where processes may differ."""
         return ""
 
     @property
@@ -137,7 +137,7 @@ class Target:
         return None
 
     def switches(self, jaxpr: Jaxpr, *, lean: bool, parts: int = 1) -> Switches:
-        """What the compiler is told of a program.
+        """Options of the compiler for a program.
 
         lean: whether it is to compile quickly rather than well. parts: the devices among which the
         compiler divides arrays.

@@ -1,4 +1,4 @@
-"""What `jit` is told: its arguments, checked, and as positions and names."""
+"""The options of `jit`, checked, as positions and names."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Static(NamedTuple):
-    """What a backward map is but for values."""
+    """The parts of a backward map that are no values."""
 
     jaxpr: Jaxpr
     in_tree: PyTreeDef

@@ -182,7 +182,7 @@ def _with(values: Iterable[Value], stand_ins: Mapping[int, Value]) -> list[Any]:
 
 
 def _template(trace: StageTrace, outer: tuple[str, ...], results: Value) -> _Template | None:
-    """What a trace has recorded as a template; None if it has effects."""
+    """The equations that a trace has recorded, as a template; None if they have effects."""
     numbers: dict[Any, int] = {v: i for i, v in enumerate(trace.invars)}
     equations = []
     for eqn in trace.eqns:

@@ -167,8 +167,10 @@ def _pull_given(
 
 
 class Accumulator:
-    """In a transpose rule: a reference of tangents that a linear program reads and writes, as that
-    of their cotangents."""
+    """The operand of a transpose rule that stands for a reference of tangents.
+
+    It holds the reference of their cotangents.
+    """
 
     __slots__ = ("aval", "_ref")
 

@@ -159,8 +159,8 @@ REFUSES_DONATED_TWICE = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 12
 # Whether XLA's CPU compiler leaves constants alone until code is emitted, where a barrier is before
 # them: not in jaxlib 0.10.2.
 KEEPS_BARRIERS = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 11)
-# Switches of the CPU backend with which programs compile a quarter sooner, and those with plain
-# loops to code as fast.
+# Switches of the CPU backend. With them programs compile a quarter sooner; programs of plain loops
+# run as fast as without.
 LEAN_CODE = ("xla_cpu_disable_tiled_emitter", "xla_cpu_disable_loop_unrolling")
 # XLA's CPU compiler makes one kernel of a loop whose step accesses fewer bytes than this switch
 # says: of small ones only in jaxlib 0.10 and 0.11, of nearly all from 0.12 on. What it is told so

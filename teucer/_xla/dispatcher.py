@@ -25,8 +25,8 @@ boundaries: set[CodeType] = set()
 
 
 class FastPath(NamedTuple):
-    """What the dispatcher keeps of a call so that the next alike one need not come to Python. C++
-    reads the names."""
+    """The record with which the dispatcher answers the next call of this signature without Python.
+    C++ reads the names."""
 
     xla_executable: Any
     out_pytree_def: Any

@@ -140,7 +140,7 @@ def parse_types(text: str, scope: Scope | None = None) -> list[Any]:
 
 
 def _argument(node: ast.expr, source: str, scope: Scope | None) -> Any:
-    """What an expression of `parse_types` stands for."""
+    """The value of an expression of `parse_types`."""
     match node:
         case ast.Subscript(value=ast.Name(id=name)) if name in DTYPES:
             return jax.ShapeDtypeStruct(_shape(node, source, scope), read_dtype(name))

@@ -1,4 +1,4 @@
-"""What private names of JAX stand for, where Teucer has nothing of the same form."""
+"""Private names of JAX for which Teucer has nothing of the same form."""
 
 from __future__ import annotations
 

@@ -41,8 +41,10 @@ _FIELDS = {"_dll": "_layout", "_sharding": "sharding"}
 
 
 class PRNGImpl:
-    """A generator of keys as JAX's pickles of keys name it. Its name says which it is, and its
-    functions are not called."""
+    """The generator in a pickle of keys that JAX wrote.
+
+    It is recognised by its name. The functions in the pickle are not called.
+    """
 
     def __new__(
         cls,
@@ -190,7 +192,7 @@ def _reduce_abstract_mesh(mesh: AbstractMesh) -> Any:
 
 
 def _get_default_unconstrained() -> Any:
-    """What stands in a spec for an axis that the compiler may partition."""
+    """The entry of a spec for an axis that the compiler may partition."""
     return UNCONSTRAINED
 
 

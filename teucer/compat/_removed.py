@@ -97,7 +97,7 @@ def _getter(
 
 
 def module(name: str) -> ModuleType:
-    """What stands in the place of a module that JAX has removed."""
+    """A stand-in for a module that JAX has removed."""
     instead = MODULES[name]
     _warn(name, "no private module" if "._src" in instead else instead)
     found = importlib.import_module(instead)

@@ -1,4 +1,4 @@
-"""What a program is said to do that looks at values.
+"""Effects of operations that show values.
 
 The classes that libraries look for among its effects.
 """

@@ -44,7 +44,7 @@ class Line(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Explanation:
-    """What `explain` has found; as text by `str`.
+    """The result of `explain`; `str` gives it as text.
 
     digits: for each result, by its path, how many decimal digits agree with double precision, of
     `possible`.

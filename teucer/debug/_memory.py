@@ -32,8 +32,8 @@ class Compiled:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Memory:
-    """What `memory` has found; as text by `str`. `peak` is predicted from the program, `compiled`
-    comes from the compiler."""
+    """The result of `memory`; `str` gives it as text. `peak` is predicted from the program,
+    `compiled` comes from the compiler."""
 
     name: str
     peak: Peak

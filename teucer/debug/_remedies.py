@@ -27,7 +27,7 @@ _THROUGH = frozenset(
 
 
 def _plain(x: Made) -> Made:
-    """What a value is without changes of its form."""
+    """The value behind reshapes, conversions and the like."""
     while x.op in _THROUGH and x.operands:
         x = x.operands[0]
     return x
@@ -78,7 +78,7 @@ def _is_mean_of_squares(x: Made) -> bool:
 
 
 class Remedy(NamedTuple):
-    """What helps where an operation of some kinds is of such operands."""
+    """Advice for an operation of some kinds on such operands."""
 
     ops: frozenset[str]
     holds: Callable[[Made], bool]

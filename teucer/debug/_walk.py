@@ -274,8 +274,10 @@ def _stacked(column: list[Pair], aval: ShapedArray) -> Pair:
 
 
 def relative_error(y: Value, double: object) -> float:
-    """The relative error of nine elements in ten, at most 1, which is also that of a number that is
-    finite in one only."""
+    """The relative error that nine elements in ten keep to, at most 1.
+
+    An element that is finite in only one of the two arrays counts as 1.
+    """
     b = np.asarray(double)
     a = np.asarray(y).astype(b.dtype)
     finite = np.isfinite(a) & np.isfinite(b)

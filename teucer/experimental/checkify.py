@@ -260,7 +260,7 @@ class _Checks:
         )
 
     def join(self, state: State, sites: Sequence[Site]) -> None:
-        """What happens next: it counts if nothing has failed before."""
+        """Add the state of further checks. It counts only if no check has failed before."""
         before = self.state
         code = jnp.where(
             before.failed,

@@ -44,14 +44,14 @@ Rule = Callable[..., tuple[Any, Any]]
 
 
 class ZeroTerm:
-    """What stands for a term that is zero."""
+    """The stand-in for a term that is zero."""
 
     def __repr__(self) -> str:
         return "zero_term"
 
 
 class ZeroSeries:
-    """What stands for the terms of an argument or a result that does not move."""
+    """The stand-in for the terms of an argument or a result that does not move."""
 
     def __repr__(self) -> str:
         return "zero_series"

@@ -1,4 +1,4 @@
-"""What the compiler is told of operations."""
+"""Metadata of operations, for the compiler."""
 
 from teucer._derived.metadata import (
     fuse_limit,

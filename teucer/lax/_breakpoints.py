@@ -64,7 +64,7 @@ class Frame(NamedTuple):
 
 
 def frame_of(frame: FrameType, line: int | None = None) -> Frame:
-    """What a frame of Python is, at the line where it stands or another."""
+    """The description of a Python frame, at its current line or another."""
     line = frame.f_lineno if line is None else line
     try:
         source, first = inspect.getsourcelines(frame.f_code)

@@ -71,7 +71,7 @@ _F32_OR_BF16 = (bfloat16, np.float32)
 
 
 class _Preset(NamedTuple):
-    """What a preset stands for.
+    """The dtypes and arithmetic of a preset.
 
     storage: the dtypes of operands that it takes, outputs: those of results that it gives, without
     conversion; None for any.

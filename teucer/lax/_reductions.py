@@ -394,8 +394,10 @@ def apply_scalar_jaxpr(jaxpr: ClosedJaxpr, xs: Sequence[Array]) -> list[Any]:
 
 
 def guarded(jaxpr: ClosedJaxpr) -> ClosedJaxpr:
-    """A reduction's computation on elements that come with a mark whether they count: of two of
-    which one does, that one."""
+    """A reduction's computation on marked elements, where a mark says whether the element counts.
+
+    If only one of two elements counts, the result is that element.
+    """
     n = len(jaxpr.in_avals) // 2
 
     def both(*xs: Any) -> list[Any]:

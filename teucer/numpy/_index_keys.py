@@ -52,7 +52,7 @@ class Slice:
 
     @classmethod
     def from_slice(cls, slc: slice, size: int) -> Slice:
-        """What an ordinary slice takes of an axis of `size` elements.
+        """The elements that an ordinary slice takes of an axis of `size` elements.
 
         >>> Slice.from_slice(slice(-3, None), 10)
         Slice(start=7, size=3, stride=1)
@@ -242,7 +242,7 @@ def _assign(parts: list[Any], shape: tuple[int, ...], wrap: bool, split: bool, k
     operands: list[Any] = []
     fresh: list[int] = []
     in_bounds = True
-    axis = count = 0  # axis of the given array; of the array with fresh axes
+    axis = count = 0  # the next axis of the array, and of the array with new axes
     for kind, value in parts:
         if kind == "new":
             items.append(NEW)
@@ -384,7 +384,7 @@ def _not_a_sequence(key: object) -> Any:
 
 
 def _parts(e: Any, position: int) -> list[tuple[str, Any]]:
-    """What one entry of a key is: (kind, value); a mask of k axes is k of them."""
+    """The kind and value of one entry of a key; a mask of k axes gives k of them."""
     kind = type(e)
     if kind is int:
         return [("int", e)]

@@ -19,8 +19,8 @@ R = TypeVar("R", covariant=True)
 
 
 class LibraryFunction(Protocol[P, R]):
-    """What `fast` makes of a function: `__wrapped__` is the function itself, `compiled` the C++
-    dispatcher."""
+    """The object that `fast` makes of a function: `__wrapped__` is the function itself, `compiled`
+    the C++ dispatcher."""
 
     __name__: str
     __wrapped__: Callable[..., Any]

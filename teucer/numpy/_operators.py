@@ -79,8 +79,8 @@ def _as_float32(x: float) -> Any:
     return np.float32(x) if -3.4e38 < x < 3.4e38 else x
 
 
-# What makes a number of Python an operand beside an array of a dtype, in 32-bit mode, where that is
-# the same for all numbers.
+# Conversions of Python numbers that meet an array, by its dtype, in 32-bit mode. Only dtypes that
+# convert all numbers alike are here.
 _AS_OPERAND: dict[Any, Callable[[Any], Any]] = {np.dtype(np.float32): _as_float32, _INT32: np.int32}
 _ACCEPTED = (ArrayImpl, Tracer, np.ndarray, np.generic, bool, int, float, complex)
 _REFUSED = (list, tuple, dict, set)

@@ -1,4 +1,4 @@
-"""What references are read and written as: parts of their arrays, one view after the other."""
+"""Views of references: parts of their arrays, one view after the other."""
 
 from __future__ import annotations
 

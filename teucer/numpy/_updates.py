@@ -285,7 +285,7 @@ class Place:
             and value > _INT32_MAX
             and dtypes.issubdtype(x.dtype, np.unsignedinteger)
         ):
-            value = np.asarray(value, x.dtype)  # it has no place in int32, but one in x
+            value = np.asarray(value, x.dtype)  # it does not fit into int32, but into x
         if type(value) is bool and not isinstance(x.dtype, dtypes.ExtendedDType):
             value = np.asarray(value, x.dtype)  # a number of any dtype, however dtypes promote
         check_cast(x, value)

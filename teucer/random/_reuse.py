@@ -43,7 +43,7 @@ def is_key(aval: Any) -> bool:
 
 
 class Use(NamedTuple):
-    """What a jaxpr does with the keys that it is given.
+    """The use that a jaxpr makes of the keys among its inputs.
 
     inputs: the numbers of its inputs, None for those that are no keys. used: the numbers that are
     used up. outputs: the numbers of its results: of inputs, or new ones.
@@ -119,8 +119,8 @@ class Keys:
 
 
 def use_of(jaxpr: Jaxpr) -> Use:
-    """What a jaxpr, constants first, does with keys; kept on it. Raises KeyReuseError if it uses
-    one twice."""
+    """The use that a jaxpr, constants first, makes of keys; kept on it. Raises KeyReuseError if it
+    uses one twice."""
     found: Use | None = jaxpr.cache.get("key_reuse")
     if found is None:
         walk = Keys()

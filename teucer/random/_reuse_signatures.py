@@ -163,7 +163,7 @@ class _Signatures(dict[Any, KeyReuseSignature]):
 
 
 def _rule(signature: KeyReuseSignature) -> Callable[..., list[Any]]:
-    """What the check does at a call of an operation with this signature."""
+    """Check a call of an operation with this signature."""
     sources = {s.idx: s.mask for s in signature.sources}
     forwards = {f.out_idx: f.in_idx for f in signature.forwards}
 

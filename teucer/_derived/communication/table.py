@@ -62,7 +62,7 @@ class Communication:
 
     @property
     def title(self) -> str:
-        """What the table is of, and the sum."""
+        """The title of the table, and its sum."""
         mesh = ", ".join(f"{name}={n}" for name, n in self.mesh.items())
         if not self.collectives:
             return f"{self.name} over ({mesh}): no collectives"

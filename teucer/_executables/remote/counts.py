@@ -1,4 +1,4 @@
-"""What processes have done with the cache of a team, kept in a file of the local folder."""
+"""Counts of the use of a team's cache, kept in a file of the local folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Counts(NamedTuple):
 
 
 def read(folder: Path, address: str) -> Counts:
-    """What processes that have ended have done."""
+    """The counts of processes that have ended."""
     with contextlib.suppress(OSError):
         return _unpacked(_file(folder, address).read_bytes())
     return Counts()

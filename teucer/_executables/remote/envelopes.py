@@ -1,7 +1,7 @@
 """The form of an entry in a store: magic, signature, checksum, content.
 
-Signature and checksum cover the entry's name, so that no entry stands for another. The signature
-is zero where nobody has signed.
+Signature and checksum cover the entry's name, so that no entry stands for another. The signature of
+an unsigned entry is zero.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def sealed(name: str, content: bytes, key: Key | None) -> bytes:
 def opened(name: str, data: bytes, key: Key | None, unsigned: bool) -> bytes:
     """The content of an entry that a store has given.
 
-    unsigned: whether entries that nobody has signed, or whose signature cannot be checked without a
+    unsigned: whether unsigned entries, or entries whose signature cannot be checked without a
     key, may be used.
     Raises Refused if the entry is damaged, or is not known to be of who has the key.
     """

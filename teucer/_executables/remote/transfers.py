@@ -129,7 +129,8 @@ class _Outcome(Generic[_Made]):
 
 
 def _within(seconds: float, work: Callable[[], _Made], remote: client.Remote) -> _Made:
-    """What the function returns in another thread, which is left behind if it takes longer.
+    """Run the function in another thread and return its result. A thread that takes longer is left
+    behind.
 
     Raises Failure.
     """

@@ -143,8 +143,10 @@ class Numbers:
 
 
 def begin_at(part: Part, element: int) -> Part | None:
-    """The part of the whole array, if `part` belongs to its elements from `element` on; None if
-    blocks do not meet."""
+    """`part`, counted from element 0 of an array in place of `element`.
+
+    None if `element` is not the beginning of a block.
+    """
     if element % part.size:
         return None
     return part if element == 0 else part._replace(start=Shifted(part.start, element // part.size))

@@ -143,7 +143,7 @@ class Writer:
 
     @contextlib.contextmanager
     def block(self) -> Iterator[None]:
-        """What is written meanwhile stands in a region."""
+        """Indent the lines that are written in this context, as those of a region."""
         self.depth += 1
         try:
             yield

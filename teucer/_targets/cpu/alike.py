@@ -50,7 +50,7 @@ def _is_part(eqn: Eqn) -> bool:
 
 
 def _kind(eqn: Eqn) -> Hashable:
-    """What parts have alike."""
+    """The properties that equal parts share."""
     return eqn.primitive, eqn.invars[0], eqn.outvars[0].aval
 
 

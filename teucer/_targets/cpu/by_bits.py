@@ -129,7 +129,7 @@ def _decides_alone(eqn: Eqn) -> bool:
 
 @final
 class _Known:
-    """What is known of variables: which are zeros, and which are no subnormal numbers.
+    """Known facts of variables: which are zeros, and which are no subnormal numbers.
 
     computed: those that the program computes with.
     """
@@ -323,7 +323,7 @@ def _lexicographic(direction: str) -> Write:
 
 
 def _place(nan: order.Nans) -> Write:
-    """`argmax` or `argmin`, which is the place of the first NaN."""
+    """Writes `argmax` or `argmin`: with a NaN, the place of the first one."""
 
     def write(ctx: Context, primitive: Primitive, x: Value, **params: object) -> Value:
         (place,) = primitive.lower(ctx, order.keys(ctx, x, nan=nan), **params)

@@ -1,4 +1,4 @@
-"""What the CPU compiler is told because of a fault of jaxlib (`_executables/guard.py`)."""
+"""Options of the CPU compiler that avoid faults of jaxlib (`_executables/guard.py`)."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def _sizes(lhs: ShapedArray, rhs: ShapedArray, window: Params) -> _Sizes:
 
 
 def _axes(lhs: ShapedArray, rhs: ShapedArray, window: Params) -> list[_Axis] | None:
-    """What becomes of each axis of space; None where the transform does not apply."""
+    """The plan for each spatial axis; None where the transform does not apply."""
     lhs_spec, rhs_spec, _ = window["dimension_numbers"]
     steps = (*window["window_strides"], *window["lhs_dilation"], *window["rhs_dilation"])
     if not 1 <= len(lhs_spec) - 2 <= 3 or max(steps) > 1:

@@ -141,6 +141,6 @@ def committed_rates(jaxlib: str) -> constants.Rates:
 
 
 def of_release(known: Mapping[tuple[int, int], T], jaxlib: str) -> T:
-    """What stands under the last release that is not later, or under the first."""
+    """The entry of the last release that is not later, or of the first."""
     version = tuple(int(part) for part in jaxlib.split(".")[:2])
     return known[max((release for release in known if release <= version), default=min(known))]

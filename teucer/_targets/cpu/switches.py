@@ -1,4 +1,4 @@
-"""What XLA's CPU backend is told about a program.
+"""Options of XLA's CPU backend for a program.
 
 Whether its loops are plain, and whose convolutions suit it.
 

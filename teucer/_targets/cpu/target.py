@@ -35,8 +35,7 @@ _written = functools.cache(str)  # asked for at each compilation
 
 @final
 class CPU(Target):
-    """What XLA's CPU compiler does well, and what it does not (docs/outlining.md,
-    docs/convolutions.md)."""
+    """The target for XLA's CPU compiler (docs/outlining.md, docs/convolutions.md)."""
 
     kernels: ClassVar[Kernels] = Kernels(
         lapack=True,

@@ -431,8 +431,7 @@ class _Body:
         self.known: dict[Any, Var] = {}
 
     def operand(self, across: Sequence[Atom]) -> Atom:
-        """What stands for the operands that the instances have at one place and that come from
-        outside."""
+        """The parameter for the outside operands that the instances have at one place."""
         first = across[0]
         if type(first) is Literal:
             key: Any = tuple([literal_key(v) for v in across])  # type: ignore[arg-type]

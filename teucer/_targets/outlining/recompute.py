@@ -39,8 +39,8 @@ def recompute(jaxpr: Jaxpr) -> Jaxpr:
     out: list[Eqn] = []
 
     def near(v: Atom, i: int, copies: dict[Var, Var], distant: Collection[Atom]) -> Atom:
-        """What stands for v in equation i: v itself, or if it is one of the distant a copy for this
-        equation alone."""
+        """The operand that replaces v in equation i: v itself, or if it is one of the distant a
+        copy for this equation alone."""
         if type(v) is Literal or v not in again or v not in distant:
             return v
         if v not in copies:

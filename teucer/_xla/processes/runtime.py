@@ -109,7 +109,7 @@ def cpu_collectives(kind: str, client: Any) -> Any:
 
 
 def preemption_manager(client: Any) -> Any:
-    """What tells all processes when one is about to be preempted (SIGTERM)."""
+    """The service that tells all processes when one is about to be preempted (SIGTERM)."""
     manager = _jax.create_preemption_sync_manager()
     manager.initialize(client)
     return manager

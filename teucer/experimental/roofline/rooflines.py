@@ -207,8 +207,8 @@ def rule_of(eqn: Eqn) -> Rule | None:
 
 
 def inside(eqn: Eqn) -> list[tuple[Jaxpr, int]]:
-    """The programs that an equation runs, with how many times. A `while` loop counts once: nobody
-    knows how often it runs."""
+    """The programs that an equation runs, with how many times. A `while` loop counts once: how
+    often it runs is not known."""
     found = (
         list(jaxprs_in_params(eqn.params))
         if eqn.primitive.higher_order and rule_of(eqn) is None

@@ -16,7 +16,7 @@ __all__ = ["psum_scatter_start"]
 
 @register_pytree_node_class
 class Future:
-    """What becomes of a collective that has begun; `done()` gives it."""
+    """The future result of a collective that has begun; `done()` gives it."""
 
     __slots__ = ("_value",)
 

@@ -238,8 +238,8 @@ def _count(names: Sequence[Any], groups: Any) -> Any:
 def _between_devices(
     primitive: AllReduce, x: Any, names: tuple[object, ...], groups: object
 ) -> Any:
-    """x reduced over named axes, of which some may be manual axes over which its type says whether
-    it varies."""
+    """x reduced over named axes. Some may be manual: the type of x says whether x varies over
+    them."""
     manual = named.manual_axes().intersection(names)
     if manual and (primitive is psum_p or typeof(x).unreduced & manual):
         state = varying.one_state(str(primitive.name), typeof(x), names, manual)

@@ -97,7 +97,7 @@ class LowSend(_OfSends):
 @dialects.high.mark
 @final
 class Receive(_OfSends):
-    """What other devices send, after a token; zeros where nothing is sent."""
+    """The values that other devices send, after a token; zeros where none are sent."""
 
     __slots__ = ()
     name = "precv"

@@ -285,9 +285,9 @@ def cast(x: Any, names: frozenset[Any], to: str) -> Any:
 def one_state(
     name: str, aval: ShapedArray, names: Sequence[object], manual: frozenset[str]
 ) -> str | None:
-    """What a type says of the manual ones among named axes.
+    """How values of a type vary over the manual axes among `names`.
 
-    Raises ValueError where that differs from axis to axis.
+    Raises ValueError if they vary differently over two of these axes.
     """
     states = {state_of(aval, axis) for axis in names if axis in manual}
     if len(states) > 1:

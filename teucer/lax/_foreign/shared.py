@@ -1,4 +1,5 @@
-"""What calls of code that is not ours share: types of results, batches, aliases, attributes."""
+"""Code that all calls of foreign functions share: types of results, batches, aliases,
+attributes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What elementary and special functions are computed by: series, sums of two numbers, parts."""
+"""Formulas of elementary and special functions: series, sums of two numbers, parts."""

@@ -29,8 +29,8 @@ Function = Callable[..., Any]
 
 
 class Numbers(NamedTuple):
-    """What the formulas have of a dtype: constants as sums of two, the first of few digits in
-    `log_2` and `log10_2`; and coefficients in powers of x, or of x^2, of
+    """The constants of the formulas for a dtype: constants as sums of two, the first of few digits
+    in `log_2` and `log10_2`; and coefficients in powers of x, or of x^2, of
 
     atan: (atan(x) / x - 1) / x^2 for |x| <= tan(pi / 8)
     asin: (asin(x) / x - 1) / x^2 for |x| <= 1/2

@@ -103,7 +103,8 @@ class ReversedWhile(Primitive):
         tangents: Sequence[Array | Zero],
         **params: Unpack[ReversedParams],
     ) -> Any:
-        """States and cotangents, each with its tangent, are states and cotangents."""
+        """A pair of a value and its tangent is a state, or a cotangent, of the differentiated
+        loop."""
         forward, back = params["forward"], params["back"]
         given, dots = parts(primals, forward, back), parts(tangents, forward, back)
         moves = parts([type(t) is not Zero for t in tangents], forward, back)
