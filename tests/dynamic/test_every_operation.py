@@ -81,6 +81,7 @@ WITHOUT_RULE = {
         "sizes that are divided over devices are known",
     ),
     "by_rows": "made of programs that have been padded",
+    "hidden": "made of programs that have been padded",
     "joined_call": "made of programs that have been padded",
     "outlined_call": "made of programs that have been padded",
     "platform_index": "has no operands, and no sizes",

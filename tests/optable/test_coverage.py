@@ -51,6 +51,7 @@ ELSEWHERE: dict[str, str] = {
     "composite": "has neither derivative nor batching, as in JAX: tests/lax/test_composite.py",
     "linear_call": "its transpose is what its caller says: tests/derived/test_linear_call.py",
     "by_rows": "made on the way to the compiler of the CPU: tests of transposes",
+    "hidden": "made on the way to the compiler of the CPU: tests of products with equal numbers",
     "joined_call": "made on the way to the compiler of the CPU: tests of joined loops",
     "outlined_call": "only outlining makes it, on the way to the compiler: tests of outlining",
     "dim_as_value": "is of a symbolic size: tests of export",

@@ -61,6 +61,7 @@ def without(monkeypatch):
     """Programs compiled as if the release had no fault."""
     jax.clear_caches()
     monkeypatch.setattr(faults, "_ANY", False)
+    monkeypatch.setattr(faults, "_FUSES_EQUAL_NUMBERS", False)
     yield
     jax.clear_caches()
 
@@ -224,11 +225,10 @@ def test_what_meets_a_fault(f, args, expected, monkeypatch):
         (lambda x, c: x @ jnp.ones((3, 3)), False),
     ],
 )
-def test_what_multiplies_equal_numbers(f, meets, monkeypatch):
-    for name in ("_FUSES_PRODUCTS", "_REDUCES_FEW_AXES", "_COPIES_IN_LOOPS"):
-        monkeypatch.setattr(faults, name, False)
+@pytest.mark.skipif(not xla.KEEPS_BARRIERS, reason="jaxlib 0.10 computes products alone")
+def test_what_multiplies_equal_numbers(f, meets):
     jaxpr = jax.make_jaxpr(f)(np.ones((64, 3), np.float32), 0.5).jaxpr
-    assert faults.switches_around(jaxpr).overrides == (xla.ALONE if meets else {})
+    assert (faults.without_faults(jaxpr) is not jaxpr) == meets
 
 
 def test_releases_have_the_faults_between_first_and_last():

@@ -43,10 +43,10 @@ FAULTS = (
         "products with equal numbers fused with sums",
         "0.10.2",
         None,
-        "A sum over eight thousand rows or more of a product with `ones`, `zeros` or `full` is a "
+        "A sum over four thousand numbers or more of a product with `ones`, `zeros` or `full` is a "
         "fraction of what it should be, or garbage.",
-        "YNNPACK computes products alone, in programs that have such.",
-        "seen here: (x @ jnp.ones((3, 3))).sum(0), x of 10,000 rows; JAX has it",
+        "The compiler is not told that such an operand is one number throughout.",
+        "seen here: (x @ jnp.ones((3, 3))).sum(0), x of 10,000 rows; JAX 0.12.0.1 has it",
     ),
     Fault(
         "reductions of seven axes",

@@ -15,7 +15,7 @@ from teucer._targets.cpu.alike import with_like_parts
 from teucer._targets.cpu.by_bits import by_bits
 from teucer._targets.cpu.by_rows import by_rows
 from teucer._targets.cpu.expensive import keep_expensive
-from teucer._targets.cpu.faults import switches_around
+from teucer._targets.cpu.faults import switches_around, without_faults
 from teucer._targets.cpu.reciprocals import by_reciprocals
 from teucer._targets.cpu.stripped import without_bodies
 from teucer._targets.cpu.switches import gains_by_whole_loops, has_plain_loops, suits_eigen
@@ -57,8 +57,8 @@ class CPU(Target):
 
     def prepare(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
         """Outlined; what is expensive becomes a call too, where it would be computed again and
-        again. Comparisons read bits."""
-        return by_bits(self._outlined(jaxpr, mode))
+        again. Comparisons read bits. What the release computes wrongly is written otherwise."""
+        return by_bits(without_faults(self._outlined(jaxpr, mode)))
 
     def _outlined(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
         if mode == "off" or has_symbolic_sizes(jaxpr):
