@@ -17,7 +17,8 @@ class TPU(Target):
             "getrf": "LuDecomposition",
             "geqrf": "Qr",
             "orgqr": "ProductOfElementaryHouseholderReflectors",
+            "syevd": "Eigh",
         },
-        lacks={},
+        lacks={"eigh": ("QR", "QDWH"), "svd": ("QR", "JACOBI", "DIVIDE_AND_CONQUER")},
     )
     wired = True

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 __all__ = [
     "MatrixPrimitive", "batch_leading", "boolean", "built_in", "check_inexact", "check_rank",
     "check_same_batch", "check_same_dtype", "cubes", "flag", "has_gpu_kernel", "identity",
-    "info_of", "lacks", "lapack", "magma", "nan_unless_ok", "on_gpu", "real_dtype", "zeros",
+    "info_of", "lacks", "lapack", "magma", "nan_unless_ok", "of_products", "on_gpu", "real_dtype",
+    "zeros",
 ]  # fmt: skip
 
 _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
@@ -187,12 +188,24 @@ def has_gpu_kernel(ctx: Context, routine: str) -> bool:
 
 
 def built_in(
-    ctx: Context, routine: str, operands: Sequence[Value], avals: Sequence[ShapedArray]
-) -> tuple[Any, ...] | None:
+    ctx: Context,
+    routine: str,
+    operands: Sequence[Value],
+    avals: Sequence[ShapedArray],
+    config: str | None = None,
+) -> Any:
     """What the compiler's own factorization in place of a LAPACK routine gives; None where it has
-    none."""
+    none. config: what it is told, a string of StableHLO."""
     target = ctx.target.kernels.built_in.get(routine)
-    return None if target is None else hlo.custom_call(ctx, target, operands, avals, api_version=2)
+    if target is None:
+        return None
+    return hlo.custom_call(ctx, target, operands, avals, api_version=2, config=config)
+
+
+def of_products(ctx: Context) -> bool:
+    """Whether the platform has no kernels, and a compiler that factorizes: what it lacks is made of
+    products (`_by_products`)."""
+    return bool(ctx.target.kernels.built_in)
 
 
 def lapack(

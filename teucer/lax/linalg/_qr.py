@@ -179,6 +179,12 @@ class Ormqr(_lapack.MatrixPrimitive):
     ) -> Any:
         if 0 in taus.shape or 0 in c.shape:
             return (c,)
+        if _lapack.of_products(ctx):
+            from teucer.lax.linalg._by_products import reflected  # where there is no LAPACK
+
+            return ctx.trace(
+                lambda *xs: (reflected(*xs, left=left, transpose=transpose),), a, taus, c
+            )
         options = f"left = {_lapack.boolean(left)}, transpose = {_lapack.boolean(transpose)}"
         return _lapack.lapack(
             ctx, "ormqr", "ormqr", len(a.shape) - 2, [a, taus, c], ctx.avals_out, options, [(0, 2)]

@@ -33,6 +33,7 @@ from teucer.lax.linalg._lapack import (
     flag,
     lapack,
     nan_unless_ok,
+    of_products,
     on_gpu,
 )
 from teucer.lax.linalg._matrices import (
@@ -318,6 +319,16 @@ class TridiagonalSolve(MatrixPrimitive):
         (aval,) = (b.aval.strengthen(),)
         if 0 in b.shape:
             return (b,)
+        if of_products(ctx):
+            from teucer.lax.linalg._by_products import solved_tridiagonal  # without LAPACK
+
+            return ctx.trace(
+                lambda *xs: (solved_tridiagonal(*xs, perturb_singular=perturb_singular),),
+                dl,
+                d,
+                du,
+                b,
+            )
         if perturb_singular:
             return lapack(
                 ctx,

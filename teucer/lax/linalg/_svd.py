@@ -30,6 +30,7 @@ from teucer.lax.linalg._lapack import (
     lacks,
     lapack,
     nan_unless_ok,
+    of_products,
     on_gpu,
     real_dtype,
     zeros,
@@ -120,9 +121,16 @@ class Svd(MatrixPrimitive):
                 zeros(ctx, aval) if i == 0 else identity(ctx, aval)
                 for i, aval in enumerate(ctx.avals_out)
             )
-        decompose = _on_gpu if on_gpu(ctx) else _by_lapack
-        s, u, vh, info = decompose(ctx, x, k, full_matrices, compute_uv, algorithm)
-        results = nan_unless_ok(ctx, info, s, u, vh) if compute_uv else nan_unless_ok(ctx, info, s)
+        if of_products(ctx):
+            from teucer.lax.linalg._by_products import svd_by_polar  # where there is no LAPACK
+
+            results = ctx.trace(
+                lambda x: svd_by_polar(x, full_matrices=full_matrices, compute_uv=compute_uv), x
+            )
+        else:
+            decompose = _on_gpu if on_gpu(ctx) else _by_lapack
+            s, u, vh, info = decompose(ctx, x, k, full_matrices, compute_uv, algorithm)
+            results = nan_unless_ok(ctx, info, *((s, u, vh) if compute_uv else (s,)))
         if subset_by_index in (None, (0, k)):
             return results
         ranked = len(batch)
@@ -179,6 +187,11 @@ svd_p = Svd()
 def _check_algorithm(ctx: Context, algorithm: SvdAlgorithm | None) -> None:
     if not lacks(ctx, "svd", algorithm):
         return
+    if of_products(ctx):
+        raise NotImplementedError(
+            f"svd: SvdAlgorithm.{algorithm.name if algorithm else None} is not implemented on "
+            f"{ctx.platform.upper()}.\n  Use SvdAlgorithm.DEFAULT or POLAR."
+        )
     if algorithm in (SvdAlgorithm.JACOBI, SvdAlgorithm.POLAR):
         raise NotImplementedError(
             "The SVD Jacobi and Polar algorithms are not implemented on CPU.\n    algorithm: "
