@@ -26,7 +26,8 @@ def as_on_tpus(monkeypatch):
 
 def dtypes(*quick):
     return pytest.mark.parametrize(
-        "dtype", [*quick, *(pytest.param(d, marks=pytest.mark.slow) for d in MOST)]
+        "dtype",
+        [*quick, *(pytest.param(d, marks=pytest.mark.slow) for d in MOST if d not in quick)],
     )
 
 

@@ -317,13 +317,10 @@ def test_other_platforms_use_stablehlos_operations(f, op):
 @pytest.mark.parametrize(
     ("f", "platform", "routine"),
     [
-        (linalg.svd, "tpu", "svd: .*lapack_sgesdd_ffi"),
-        (linalg.eigh, "tpu", "eigh: .*lapack_ssyevd_ffi"),
-        (
-            lambda x: linalg.eigh(x, implementation=EighImplementation.QDWH),
-            "tpu",
-            "eigh: .*lapack_ssyevd_ffi",
-        ),
+        (linalg.eig, "tpu", "eig: .*lapack_sgeev_ffi"),
+        (lambda x: linalg.qr(x, pivoting=True), "tpu", "qr: .*lapack_sgeqp3_ffi"),
+        (linalg.schur, "tpu", "schur: .*lapack_sgees_ffi"),
+        (linalg.tridiagonal, "tpu", "tridiagonal: .*lapack_ssytrd_ffi"),
         (linalg.schur, "cuda", "schur: .*lapack_sgees_ffi"),
         (linalg.hessenberg, "cuda", "hessenberg: .*lapack_sgehrd_ffi"),
     ],
@@ -357,6 +354,11 @@ def test_what_platforms_lack_is_said(f, platform, routine):
             lambda x: linalg.eigh(x, implementation=EighImplementation.QDWH),
             "cuda",
             "QDWH implementation is only supported on TPU",
+        ),
+        (
+            lambda x: linalg.eigh(x, implementation=EighImplementation.QDWH),
+            "tpu",
+            "QDWH implementation is not supported on TPU",
         ),
     ],
 )

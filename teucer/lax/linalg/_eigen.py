@@ -209,6 +209,9 @@ def _by_rotations(ctx: Context, x: Value, values: ShapedArray, lower: bool) -> A
     return ctx.trace(checked, v, w)
 
 
+_SPELLED = {EighImplementation.JACOBI: "Jacobi"}
+
+
 def _check_eigh(ctx: Context, algorithm: EighImplementation | None) -> None:
     if algorithm is None or not lacks(ctx, "eigh", algorithm):
         return
@@ -218,7 +221,7 @@ def _check_eigh(ctx: Context, algorithm: EighImplementation | None) -> None:
             "  Use implementation=None or EighImplementation.QR."
         )
     raise NotImplementedError(
-        f"eigh: {algorithm.name.capitalize()} implementation is not supported on "
+        f"eigh: {_SPELLED.get(algorithm, algorithm.name)} implementation is not supported on "
         f"{ctx.platform.upper()}.\n  Use implementation=None."
     )
 
