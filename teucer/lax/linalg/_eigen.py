@@ -195,7 +195,7 @@ eigh_p = Eigh()
 
 def _by_rotations(ctx: Context, x: Value, values: ShapedArray, lower: bool) -> Any:
     """By the compiler's Jacobi rotations. NaN makes all NaN: they leave it where it is."""
-    (whole,) = ctx.trace(lambda x: (hermitian(x, lower=lower),), x)
+    (whole,) = ctx.trace(lambda x: (matrices.hermitian(x, lower=lower),), x)
     # The lower triangle is read, eigenvalues are sorted, a hundred sweeps are the most. They end
     # where the sum of squares off the diagonal is so small a part of that on it.
     enough = float(dtypes.finfo(values.dtype).eps)
@@ -203,8 +203,10 @@ def _by_rotations(ctx: Context, x: Value, values: ShapedArray, lower: bool) -> A
 
     def checked(v: Array, w: Array) -> Any:
         failed = reduce_max(convert_element_type(ne(w, w), np.int32), (typeof(w).ndim - 1,))
-        lost = broadcast_to(gt(failed, like(failed, 0)), typeof(v).shape, range(typeof(w).ndim - 1))
-        return select(lost, like(v, np.nan), v), w
+        lost = broadcast_to(
+            gt(failed, matrices.like(failed, 0)), typeof(v).shape, range(typeof(w).ndim - 1)
+        )
+        return select(lost, matrices.like(v, np.nan), v), w
 
     return ctx.trace(checked, v, w)
 
