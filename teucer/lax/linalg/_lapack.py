@@ -204,7 +204,7 @@ def built_in(
 
 def of_products(ctx: Context) -> bool:
     """Whether the platform has no kernels, and a compiler that factorizes: what it lacks is made of
-    products (`_by_products`)."""
+    products."""
     return bool(ctx.target.kernels.built_in)
 
 

@@ -180,7 +180,7 @@ class Ormqr(_lapack.MatrixPrimitive):
         if 0 in taus.shape or 0 in c.shape:
             return (c,)
         if _lapack.of_products(ctx):
-            from teucer.lax.linalg._by_products import reflected  # where there is no LAPACK
+            from teucer.lax.linalg._reflectors import reflected  # where there is no LAPACK
 
             return ctx.trace(
                 lambda *xs: (reflected(*xs, left=left, transpose=transpose),), a, taus, c

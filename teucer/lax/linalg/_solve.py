@@ -320,7 +320,7 @@ class TridiagonalSolve(MatrixPrimitive):
         if 0 in b.shape:
             return (b,)
         if of_products(ctx):
-            from teucer.lax.linalg._by_products import solved_tridiagonal  # without LAPACK
+            from teucer.lax.linalg._elimination import solved_tridiagonal  # without LAPACK
 
             return ctx.trace(
                 lambda *xs: (solved_tridiagonal(*xs, perturb_singular=perturb_singular),),

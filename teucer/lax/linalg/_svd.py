@@ -122,7 +122,7 @@ class Svd(MatrixPrimitive):
                 for i, aval in enumerate(ctx.avals_out)
             )
         if of_products(ctx):
-            from teucer.lax.linalg._by_products import svd_by_polar  # where there is no LAPACK
+            from teucer.lax.linalg._svd_by_polar import svd_by_polar  # where there is no LAPACK
 
             results = ctx.trace(
                 lambda x: svd_by_polar(x, full_matrices=full_matrices, compute_uv=compute_uv), x

@@ -1,7 +1,4 @@
-"""Decompositions where the compiler has few factorizations of its own, as on TPUs.
-
-Made of products, QR and the compiler's Hermitian eigendecomposition.
-"""
+"""Tridiagonal systems where no LAPACK is: eliminated an equation a step."""
 
 from __future__ import annotations
 
@@ -11,111 +8,21 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
-from teucer._transform.vmap import vmap
 from teucer.lax._arithmetic import abs as absolute
-from teucer.lax._arithmetic import add, conj, div, eq, ge, gt, mul, neg, sub
+from teucer.lax._arithmetic import add, div, eq, gt, mul, neg, sub
 from teucer.lax._control.iteration import scan
 from teucer.lax._joining import concatenate
 from teucer.lax._reductions import reduce_max
 from teucer.lax._selection import where_else
-from teucer.lax._shapes import rev, transpose
+from teucer.lax._shapes import transpose
 from teucer.lax._slicing import slice_in_dim
 from teucer.lax._structure import broadcast_to, convert_element_type, full, reshape
-from teucer.lax.linalg._eigen import eigh_p
-from teucer.lax.linalg._matrices import (
-    adjoint,
-    columns,
-    diagonal,
-    eye,
-    like,
-    matmul,
-    rows,
-    tril,
-    triu,
-)
-from teucer.lax.linalg._polar import qdwh
-from teucer.lax.linalg._qr import qr
-from teucer.lax.linalg._solve import shifted, triangular_solve
+from teucer.lax.linalg._matrices import like
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array
 
-__all__ = ["reflected", "solved_tridiagonal", "svd_by_polar"]
-
-
-def reflected(a: Array, taus: Array, c: Array, *, left: bool, transpose: bool) -> Any:
-    """Q c, or with `transpose` Q^H c, or from the right c Q, c Q^H, for the Householder vectors in
-    a and their factors.
-
-    Q = I - V T V^H with T = (I + D S)^-1 D, where D = diag(taus) and S is V^H V above its diagonal:
-    Puglisi, SIAM J. Sci. Stat. Comput. 13 (1992) 723, in a form without 1 / tau.
-    """
-    if not left:
-        return adjoint(reflected(a, taus, adjoint(c), left=True, transpose=not transpose))
-    k = typeof(taus).shape[-1]
-    packed = slice_in_dim(a, 0, k, axis=typeof(a).ndim - 1)
-    v = add(tril(packed, -1), eye(packed))
-    gram = triu(matmul(adjoint(v), v), 1)
-    inner = matmul(adjoint(v), c)
-    unit = mul(columns(taus, gram), gram)
-    options: Any = {"left_side": True, "unit_diagonal": True}
-    if transpose:
-        solved = triangular_solve(unit, inner, transpose_a=True, conjugate_a=True, **options)
-        turned = mul(columns(conj(taus) if typeof(taus).dtype.kind == "c" else taus, inner), solved)
-    else:
-        turned = triangular_solve(unit, mul(columns(taus, inner), inner), **options)
-    return sub(c, matmul(v, turned))
-
-
-def svd_by_polar(x: Array, *, full_matrices: bool, compute_uv: bool) -> tuple[Any, ...]:
-    """Singular values, and with compute_uv U and V^H, from the polar factors of x.
-
-    With A = U_p H and H = V S V^H, A = (U_p V) S V^H: Nakatsukasa & Higham, SIAM J. Sci. Comput. 35
-    (2013) A1325.
-    """
-    ndim = typeof(x).ndim
-    if ndim > 2:
-        return tuple(
-            vmap(lambda y: svd_by_polar(y, full_matrices=full_matrices, compute_uv=compute_uv))(x)
-        )
-    m, n = typeof(x).shape
-    if m < n:
-        s, *uv = svd_by_polar(adjoint(x), full_matrices=full_matrices, compute_uv=compute_uv)
-        return (s, *map(adjoint, reversed(uv)))
-    size = reduce_max(absolute(x), (0, 1))
-    size = where_else(gt(size, like(size, 0)), size, like(size, 1))
-    y = div(x, broadcast_to(convert_element_type(size, typeof(x).dtype), typeof(x).shape, ()))
-    q, y = qr(y, full_matrices=False) if m > n else (None, y)
-    turn, stretch, _, _ = qdwh(y)
-    v, s = eigh_p.call(
-        stretch, lower=True, sort_eigenvalues=True, subset_by_index=None, algorithm=None
-    )
-    s, v = rev(s, (0,)), rev(v, (1,))
-    # Rounding makes values of zero negative; NaN stays.
-    s = mul(where_else(ge(s, like(s, 0)), s, mul(s, like(s, 0))), broadcast_to(size, (n,), ()))
-    if not compute_uv:
-        return (s,)
-    u = matmul(turn, v)
-    return s, _completed(u if q is None else matmul(q, u), full_matrices), adjoint(v)
-
-
-def _completed(u: Array, full_matrices: bool) -> Any:
-    """Orthonormal columns, of which the first are those of u that have length 1: vectors of
-    singular values of zero may have any."""
-    q, r = qr(u, full_matrices=full_matrices)
-    n = typeof(u).shape[1]
-    phases = diagonal(slice_in_dim(r, 0, n, axis=0))
-    length = absolute(phases)
-    is_vector = gt(length, like(length, 0.5))
-    one = like(phases, 1)
-    phases = where_else(
-        is_vector, div(phases, convert_element_type(length, typeof(phases).dtype)), one
-    )
-    rest = typeof(q).shape[1] - n
-    phases = concatenate([phases, full((rest,), 1, typeof(q).dtype)], 0) if rest else phases
-    # A matrix with NaN has NaN in all of its vectors.
-    lost = add(mul(phases, like(phases, 0)), like(phases, 1))
-    return mul(q, rows(mul(phases, lost), q))
+__all__ = ["solved_tridiagonal"]
 
 
 def solved_tridiagonal(dl: Array, d: Array, du: Array, b: Array, *, perturb_singular: bool) -> Any:
@@ -128,8 +35,10 @@ def solved_tridiagonal(dl: Array, d: Array, du: Array, b: Array, *, perturb_sing
     first = (n_batch, *range(n_batch))
     dl, d, du = (transpose(x, first) for x in (dl, d, du))
     b = transpose(b, (*first, n_batch + 1))
-    du = shifted(shifted(du, 1, 0), -1, 0)  # the last one is not read
     n, dtype = typeof(d).shape[0], typeof(d).dtype
+    # The last one is not read.
+    ends_at = slice_in_dim(du, n - 1, n, axis=0)
+    du = concatenate([slice_in_dim(du, 0, n - 1, axis=0), like(ends_at, 0)], 0)
     after: Any = [slice_in_dim(x, 1, n, axis=0) for x in (dl, d, du, b)]
     start = [reshape(slice_in_dim(x, 0, 1, axis=0), typeof(x).shape[1:]) for x in (d, du, b)]
 
