@@ -181,7 +181,10 @@ def report_of_program(program: Program, name: str) -> Report:
         note = f"{name} has too many operations to be looked at; its parts may be checked"
         return report_of([], [name], notes=[note])
     del graph
-    return _report([found for rule in RULES for found in rule(program)], name)
+    found = [f for rule in RULES for f in rule(program)]
+    if program.settings.called:  # functions of libraries have no line that is the user's
+        found = [f for f in found if f.at is not None or NUMBERS[f.number].level == "error"]
+    return _report(found, name)
 
 
 def _report(found: Sequence[Found], name: str) -> Report:

@@ -90,7 +90,7 @@ class Value:
         found = ranges.of_operation(
             self.op, self.params, [x.range for x in own], [x.aval for x in own], self.aval
         )
-        if self.op == "mul" and alike(*self.operands):
+        if self.op == "mul" and alike(*self.operands, formed=True):
             return ranges.RULES["square"](self.operands[0].range)
         if found.attained and len(self.operands) > 1 and self.op in ("add", "sub", "mul", "div"):
             free = [set(ancestors(x)) for x in self.operands if not is_constant(x)]
@@ -175,9 +175,11 @@ def plain(x: Value) -> Value:
     return x
 
 
-def alike(x: Value, y: Value, depth: int = 6) -> bool:
-    """Whether two values are the same, or made alike of the same values."""
-    x, y = plain(x), plain(y)
+def alike(x: Value, y: Value, depth: int = 6, *, formed: bool = False) -> bool:
+    """Whether two values are the same, or made alike of the same values; formed: in the same form,
+    so that their elements are equal one by one."""
+    if not formed:
+        x, y = plain(x), plain(y)
     if x is y:
         return True
     if x.op == y.op == "constant":
@@ -187,7 +189,7 @@ def alike(x: Value, y: Value, depth: int = 6) -> bool:
     if x.eqn is None or y.eqn is None or x.shape != y.shape or x.index != y.index:
         return False
     return str(x.params) == str(y.params) and all(
-        alike(a, b, depth - 1) for a, b in zip(x.operands, y.operands, strict=True)
+        alike(a, b, depth - 1, formed=formed) for a, b in zip(x.operands, y.operands, strict=True)
     )
 
 

@@ -242,9 +242,19 @@ def of_operation(
     found = _of_operation(op, params, operands, in_avals, aval)
     if found is None or math.isnan(found.low) or math.isnan(found.high):
         return everything
+    if dtypes.issubdtype(aval.dtype, np.floating):
+        return _rounded(found, dtypes.finfo(aval.dtype))
     if found.low < everything.low or found.high > everything.high:
         return everything  # an integer that wraps around
     return found
+
+
+def _rounded(x: Range, info: Any) -> Range:
+    """Numbers that are too large for a type are infinite, those that are too small may be 0."""
+    most, least = float(info.max), float(info.smallest_normal)
+    low = -_INF if x.low < -most else 0.0 if 0 < x.low < least else x.low
+    high = _INF if x.high > most else 0.0 if -least < x.high < 0 else x.high
+    return Range(most if low > most else low, -most if high < -most else high, x.attained)
 
 
 def _real(dtype: Any) -> bool:
@@ -301,6 +311,9 @@ def _of_operation(
         return Range(0, _INF) if x.low >= 0 else None
     if op in _BITS:
         return _of_bits_operation(op, operands, in_avals, aval)
+    if integer and op == "rem" and operands[1].low <= 0 <= operands[1].high:
+        x = operands[0]  # by zero: as it is
+        return Range(min(x.low, 0), max(x.high, 0))
     if integer and op == "div":
         x, y = operands
         if not any(map(math.isinf, (*x[:2], *y[:2]))) and not y.low <= 0 <= y.high:
