@@ -139,12 +139,12 @@ def test_scipy_is_loaded_by_programs_that_call_lapack():
 import sys, teucer as jax, teucer.numpy as jnp
 x = jax.jit(lambda x: jnp.sin(x) @ x)(jnp.ones((3, 3)))
 print("scipy" in sys.modules)
-print(float(jnp.linalg.cholesky(jnp.eye(3) * 4)[0, 0]), "scipy" in sys.modules)
+print(float(jnp.linalg.cholesky(jnp.eye(5) * 4)[0, 0]), "scipy" in sys.modules)
 """
     assert run(code) == "False\n2.0 True\n"
 
 
-LAPACK = "float(jnp.linalg.cholesky(jnp.eye(3) * 4)[0, 0])"
+LAPACK = "float(jnp.linalg.cholesky(jnp.eye(5) * 4)[0, 0])"
 SCIPY = (
     "scipy.linalg.cython_blas is sys.modules['scipy.linalg.cython_blas'], scipy.linalg.solve(2 * "
     "np.eye(2), np.ones(2))"

@@ -16,6 +16,7 @@ from teucer._transform.templates import Templates
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
+InMemory = Callable[..., Any]
 
 
 class LibraryFunction(Protocol[P, R]):
@@ -61,26 +62,45 @@ class LibraryBinary(Binary, Protocol):
 @overload
 def fast(function: Callable[P, R], /) -> LibraryFunction[P, R]: ...
 @overload
-def fast(*, static: Sequence[str] = ()) -> Callable[[Callable[P, R]], LibraryFunction[P, R]]: ...
-def fast(function: Callable[..., Any] | None = None, /, *, static: Sequence[str] = ()) -> Any:
+def fast(
+    *, static: Sequence[str] = (), in_memory: InMemory | None = None
+) -> Callable[[Callable[P, R]], LibraryFunction[P, R]]: ...
+def fast(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    static: Sequence[str] = (),
+    in_memory: InMemory | None = None,
+) -> Any:
     """As `library`, but while a program is traced the call does not go through C++, which takes 5
-    us (benchmarks/trace.py)."""
+    us (benchmarks/trace.py).
+
+    in_memory: what an eager call asks first; None is no answer.
+    """
     if function is None:
-        return functools.partial(_fast, static=static)
+        return functools.partial(_fast, static=static, in_memory=in_memory)
     return _fast(function, static)
 
 
-def at_once(*, static: Sequence[str]) -> Callable[[Callable[P, R]], LibraryFunction[P, R]]:
+def at_once(
+    *, static: Sequence[str], in_memory: InMemory | None = None
+) -> Callable[[Callable[P, R]], LibraryFunction[P, R]]:
     """As `fast`, for a public function that looks at its arguments: called eagerly it is one call
     of C++, checks included.
 
     What C++ does not take (lists of axes, arrays where `static` has numbers) and what fails runs as
     plain Python. So errors say what the user gave, not what was traced in its place.
     """
-    return functools.partial(_fast, static=static, plain=True)
+    return functools.partial(_fast, static=static, plain=True, in_memory=in_memory)
 
 
-def _fast(function: Callable[..., Any], static: Sequence[str], *, plain: bool = False) -> Any:
+def _fast(
+    function: Callable[..., Any],
+    static: Sequence[str],
+    *,
+    plain: bool = False,
+    in_memory: InMemory | None = None,
+) -> Any:
     compiled = library(static=static)(function)
     current, templates, plainly = trace._current, Templates(function), converting(function)
 
@@ -88,6 +108,10 @@ def _fast(function: Callable[..., Any], static: Sequence[str], *, plain: bool = 
         here = current.trace
         if here is trace.EVAL:
             try:
+                if in_memory is not None:
+                    found = in_memory(*args, **kwargs)
+                    if found is not None:
+                        return found
                 try:
                     return compiled(*args, **kwargs)
                 except Exception:

@@ -18,6 +18,7 @@ from teucer.lax import _elementwise as lax
 from teucer.lax import _extremes, _reductions, _structure
 from teucer.lax._families import scalar_like
 from teucer.lax._identities import identity_of
+from teucer.numpy import _in_memory
 from teucer.numpy import _promotion as promotion
 from teucer.numpy._library import fast
 from teucer.numpy._ufuncs import is_kind
@@ -289,14 +290,14 @@ def _extreme(
     return fold(name, x, axis, keepdims, where, initial)
 
 
-@fast(static=("axis", "keepdims"))
+@fast(static=("axis", "keepdims"), in_memory=functools.partial(_in_memory.extreme, "max"))
 def _max(
     a: ArrayLike, axis: Axis, keepdims: bool, initial: ArrayLike | None, where: ArrayLike | None
 ) -> Any:
     return _extreme("max", a, axis, keepdims, initial, where)
 
 
-@fast(static=("axis", "keepdims"))
+@fast(static=("axis", "keepdims"), in_memory=functools.partial(_in_memory.extreme, "min"))
 def _min(
     a: ArrayLike, axis: Axis, keepdims: bool, initial: ArrayLike | None, where: ArrayLike | None
 ) -> Any:
@@ -356,7 +357,7 @@ def _ptp(a: Any, axis: Any, keepdims: bool) -> Any:
     return lax.sub(_max(a, axis, keepdims, None, None), _min(a, axis, keepdims, None, None))
 
 
-@fast(static=("name", "axis", "keepdims"))
+@fast(static=("name", "axis", "keepdims"), in_memory=_in_memory.place)
 def _arg(name: str, a: ArrayLike, axis: Any, keepdims: bool) -> Any:
     x = strong(name, a)
     ndim = np.ndim(x)

@@ -26,7 +26,7 @@ from teucer.lax import (
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import ScatterDimensionNumbers
 from teucer.lax._padding import dynamic_size
-from teucer.numpy import _ufuncs
+from teucer.numpy import _in_memory, _ufuncs
 from teucer.numpy._creation import asarray
 from teucer.numpy._library import fast
 from teucer.numpy._logic import where
@@ -145,6 +145,10 @@ def _unique(
         none = _unique_of_none(name, x, at, size, fill_value)
         inverse = _structure.full(shape if axis is None else (0,), 0, index_dtype())
         return none._replace(inverse_indices=inverse)
+    if size is None and x.ndim == 1 and (known := _in_memory.unique(x, bool(equal_nan))):
+        distinct, first, inverse, counts = known
+        inverse = _structure.reshape(inverse, shape) if axis is None else inverse
+        return UniqueAllResult(distinct, first, inverse, counts)
     found = _sorted_runs(x, at, bool(equal_nan))
     if size is None:
         count = dynamic_size(found.count, n) if is_unknown(found.count) else int(found.count)

@@ -16,7 +16,7 @@ from teucer.lax import _conversion, _elementwise, _joining, _shapes, _sorting, _
 from teucer.lax._control.iteration import fori_loop
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers
-from teucer.numpy import _ufuncs
+from teucer.numpy import _in_memory, _ufuncs
 from teucer.numpy._library import at_once, fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import flip, ravel
@@ -41,7 +41,7 @@ def _checked(name: str, a: Any, axis: int | None, kind: Any, order: Any) -> tupl
     return (ravel(x), 0) if axis is None else (x, axis_of(x, axis))
 
 
-@at_once(static=("axis", "kind", "order", "stable", "descending"))
+@at_once(static=("axis", "kind", "order", "stable", "descending"), in_memory=_in_memory.sort)
 def sort(
     a: ArrayLike,
     axis: int | None = -1,
@@ -69,7 +69,10 @@ def _sort(x: Any, axis: int, stable: bool, descending: bool) -> Any:
     return flip(out, axis) if descending else out
 
 
-@at_once(static=("axis", "kind", "order", "stable", "descending", "dtype"))
+@at_once(
+    static=("axis", "kind", "order", "stable", "descending", "dtype"),
+    in_memory=_in_memory.argsort,
+)
 def argsort(
     a: ArrayLike,
     axis: int | None = -1,

@@ -1,0 +1,184 @@
+"""Eager functions that NumPy computes in the memory of arrays on a CPU, with the bits that the
+compiled programs give (docs/performance.md, "Beside NumPy").
+
+A function says None where NumPy cannot give these bits, or where a program is as fast.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from teucer._arrays import transfer
+from teucer._arrays.arrays import ArrayImpl
+from teucer._base import config, dtypes
+from teucer._core.types import ShapedArray
+from teucer._devices.placement import placement_of
+from teucer.lax import _many
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import HostArray
+
+# A program takes as long to be called as NumPy for fewer elements.
+LEAST = 4096
+_NAMES = (
+    "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+)  # fmt: skip
+_DTYPES = frozenset(map(np.dtype, _NAMES))
+
+
+def _values(x: Any, least: int = LEAST) -> Any:
+    """What NumPy sees of an array on one CPU, if it has so many elements."""
+    if (
+        type(x) is not ArrayImpl
+        or x.size < least
+        or x.dtype not in _DTYPES
+        or x.aval.weak_type
+        or x.is_deleted()
+        or config.debug_nans.value
+        or config.debug_infs.value
+        or config.disable_jit.value
+    ):
+        return None
+    return np.asarray(x) if _many.in_host_memory((x,), placement_of((x,))) else None
+
+
+def _like(x: Any, *values: HostArray) -> list[Any]:
+    """Values as arrays that lie where x does."""
+    where = placement_of((x,))
+    with config.transfer_guard("allow"):
+        return [
+            transfer.put(
+                v, where.device, committed=where.committed, aval=ShapedArray(v.shape, v.dtype)
+            )
+            for v in values
+        ]
+
+
+class _Call(NamedTuple):
+    x: Any
+    axis: int
+
+
+def _call(args: Sequence[Any], options: dict[str, Any]) -> _Call | None:
+    """A call of `sort` or `argsort` that asks for no more than an array, an axis and stability."""
+    if not 1 <= len(args) <= 2 or options.keys() - {"axis", "stable"}:
+        return None
+    x, axis = args[0], args[1] if len(args) == 2 else options.get("axis", -1)
+    if type(x) is not ArrayImpl or (len(args) == 2 and "axis" in options):
+        return None
+    axis = -1 if axis is None and x.ndim == 1 else axis
+    return _Call(x, axis) if type(axis) is int and -x.ndim <= axis < x.ndim else None
+
+
+def sort(*args: Any, **options: Any) -> Any:
+    """As `_sorting.sort`."""
+    call = _call(args, options)
+    values = None if call is None else _values(call.x)
+    if call is None or values is None:
+        return None
+    x, axis = call
+    if values.dtype.kind != "f":
+        return _like(x, np.sort(values, axis))[0]
+    keys = _keys(values)
+    keys.sort(axis)
+    return _like(x, _flipped(keys).view(values.dtype))[0]
+
+
+def _keys(values: Any) -> Any:
+    """Floats as integers of the same order, -0 before 0, with one NaN."""
+    values = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
+    return _flipped(values.view(f"i{values.itemsize}"))
+
+
+def _flipped(bits: Any) -> Any:
+    # Of negative floats the greater has the lesser bits: all but the sign are complemented.
+    return bits ^ ((bits >> (8 * bits.itemsize - 1)) & np.iinfo(bits.dtype).max)
+
+
+def argsort(*args: Any, **options: Any) -> Any:
+    """As `_sorting.argsort`, of one axis."""
+    call = _call(args, options)
+    values = None if call is None or call.x.ndim != 1 else _values(call.x)
+    # Of wider numbers a program sorts as fast.
+    if call is None or values is None or values.itemsize > 4:
+        return None
+    return _like(call.x, _places(values).astype(dtypes.canonicalize_dtype(int)))[0]
+
+
+def _places(values: Any) -> Any:
+    """The places that sort values, those of equal ones in order; zeros of either sign are equal,
+    and NaNs are."""
+    if values.itemsize > 4:
+        return np.argsort(values, kind="stable")
+    # NumPy's fast sorts are not stable. So the places are sorted, too.
+    keys = values
+    if values.dtype.kind == "f":
+        keys = _keys(np.where(values == 0, np.zeros((), values.dtype), values))
+    elif values.dtype == np.uint32:  # as integers of 32 bits, in the same order
+        keys = (values ^ np.uint32(1 << 31)).view(np.int32)
+    both = keys.astype(np.int64) << 32
+    both |= np.arange(len(values))
+    both.sort()
+    return both & 0xFFFFFFFF
+
+
+def unique(x: Any, equal_nan: bool) -> list[Any] | None:
+    """The distinct elements of an array of one axis, where each comes first, which of them each
+    element is, and how often each comes."""
+    values = _values(x, 1)
+    if values is None:
+        return None
+    order = _places(values)
+    ordered = values[order]
+    begins = np.ones(len(values), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
+    if equal_nan and values.dtype.kind == "f":
+        nans = np.isnan(ordered)
+        begins[1:] &= ~(nans[1:] & nans[:-1])
+    starts = np.flatnonzero(begins)
+    inverse = np.empty(len(values), np.int64)
+    inverse[order] = np.cumsum(begins) - 1
+    kind = dtypes.canonicalize_dtype(int)
+    counts = np.diff(starts, append=len(values))
+    return _like(x, ordered[starts], *(v.astype(kind) for v in (order[starts], inverse, counts)))
+
+
+def extreme(name: str, x: Any, axis: Any, keepdims: bool, initial: object, where: object) -> Any:
+    """As `_reductions._extreme`."""
+    values = _values(x) if initial is None and where is None else None
+    if values is None or not _is_in(axis, values.ndim):
+        return None
+    out = np.asarray(getattr(values, name)(axis, keepdims=keepdims))
+    return _like(x, out)[0] if _is_one(out) else None
+
+
+def place(name: str, x: Any, axis: Any, keepdims: bool) -> Any:
+    """As `_reductions._arg`."""
+    values = _values(x) if axis is None or np.ndim(x) == 1 else None
+    if values is None or not _is_in(axis, values.ndim):
+        return None
+    at = getattr(values, name)()
+    if not _is_one(values.reshape(-1)[at]):
+        return None
+    shape = (1,) * values.ndim if keepdims else ()
+    return _like(x, np.full(shape, at, dtypes.canonicalize_dtype(int)))[0]
+
+
+def _is_in(axis: Any, ndim: int) -> bool:
+    axes: Sequence[int] = () if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    return all(-ndim <= a < ndim for a in axes) and len({a % ndim for a in axes}) == len(axes)
+
+
+def _is_one(found: Any) -> bool:
+    """Whether no two numbers of other bits are as great: zeros, NaNs, and what a program may take
+    for zero."""
+    if found.dtype.kind != "f":
+        return True
+    return math.prod(found.shape) > 0 and bool(
+        (np.abs(found) >= np.finfo(found.dtype).smallest_normal).all()
+    )
