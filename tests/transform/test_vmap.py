@@ -235,3 +235,18 @@ def test_what_names_there_are_is_said(names, known):
 def test_arguments_given_by_name_are_called_so():
     with pytest.raises(ValueError, match=r"one axis had size 1: axis 0 of kwargs\['z'\]\['a'\] of"):
         jax.vmap(lambda x, y, z: x)(jnp.ones(2), y=jnp.ones(2), z={"a": jnp.ones(1)})
+
+
+def test_values_of_a_batch():
+    """As JAX's: libraries read what a mapped value stands for."""
+    seen = []
+
+    def row(x):
+        seen.append((x.val, x.aval.shape))
+        return x
+
+    xs = jnp.arange(6.0).reshape(2, 3)
+    jax.vmap(row)(xs)
+    jax.jit(jax.vmap(row))(xs)
+    assert seen[0][0] is xs and seen[0][1] == (3,)
+    assert jax.typeof(seen[1][0]).shape == (2, 3)

@@ -63,27 +63,27 @@ def laid_over(y: Value, dim: int | None, explicit: Partition | None) -> Any:
 
 @final
 class BatchTracer(Tracer):
-    """A batch of values along one dimension of `value`."""
+    """A batch of values along one dimension of `val`."""
 
-    __slots__ = ("value", "dim")
+    __slots__ = ("val", "dim")
 
-    def __init__(self, trace: Trace, value: Value, dim: int) -> None:
-        self._trace, self.value, self.dim = trace, value, dim
+    def __init__(self, trace: Trace, val: Value, dim: int) -> None:
+        self._trace, self.val, self.dim = trace, val, dim
 
     @property
     def aval(self) -> Any:
-        aval = typeof(self.value)
+        aval = typeof(self.val)
         if not aval.is_high:
             return mapped_aval(aval, self.dim)
         trace: Any = self._trace  # a BatchTrace
         return aval.dec_rank(trace.axis.size, self.dim)
 
     def origin(self) -> str:
-        x = self.value
+        x = self.val
         return x.origin() if isinstance(x, Tracer) else ""
 
     def __repr__(self) -> str:
-        return f"VmapTracer(aval={self.aval}, batched={typeof(self.value)})"
+        return f"VmapTracer(aval={self.aval}, batched={typeof(self.val)})"
 
 
 @final
@@ -104,7 +104,7 @@ class BatchTrace(Trace):
         batched = False
         for x in args:
             if type(x) is BatchTracer and (x._trace is self or self.continues(x)):
-                values.append(x.value)
+                values.append(x.val)
                 dims.append(x.dim)
                 batched = True
             else:
@@ -152,7 +152,7 @@ class BatchTrace(Trace):
     def split(self, x: Value) -> tuple[Any, int | None]:
         """The values and the batch dimension of what a function returned."""
         if type(x) is BatchTracer and (x._trace is self or self.continues(x)):
-            return x.value, x.dim
+            return x.val, x.dim
         check_alive(x)
         return x, None
 
