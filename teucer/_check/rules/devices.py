@@ -23,6 +23,7 @@ _LINEAR = frozenset(
         "broadcast_in_dim", "transpose", "copy", "mul", "div", "stacked", "carried", "element",
     }
 )  # fmt: skip
+_ROWS = 256
 _MOST = 4000  # values that are looked at for one sum
 
 
@@ -147,7 +148,13 @@ def replicated(program: Program) -> Iterator[Found]:
             specs = eqn.params.get("in_specs") or ()
             shapes = [getattr(v.aval, "shape", ()) for v in eqn.invars]
             if len(specs) == len(shapes):
-                rows = list(zip(shapes, map(tuple, specs), strict=True))
+                # Few rows are often equal in number by chance, as devices and experts are.
+                rows = [
+                    (shape, tuple(spec))
+                    if shape and isinstance(shape[0], int) and shape[0] >= _ROWS
+                    else ((), ())
+                    for shape, spec in zip(shapes, specs, strict=True)
+                ]
                 names = [f"operand {i}" for i in range(len(rows))]
                 yield from _beside(rows, names, eqn.place)
     rows = []
