@@ -62,7 +62,7 @@ _SOURCES = {
     "teucer._derived.moves": (
         "block_until_ready copy_to_host_async device_get device_put live_arrays"
     ),
-    "teucer._derived.remat": "checkpoint remat",
+    "teucer._derived.checkpoint": "checkpoint remat",
     "teucer.ad_checkpoint": "checkpoint_policies",
     "teucer._arrays.structs": "ShapeDtypeStruct typeof",
     "teucer._derived.staging": (

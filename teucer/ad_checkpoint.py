@@ -10,15 +10,14 @@ from teucer._core.calls import flatten_call, leaf_names
 from teucer._core.jaxpr import Literal, Var
 from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
+from teucer._derived.checkpoint import checkpoint, remat
 from teucer._derived.remat import (
     Offloadable,
     Recompute,
     Saveable,
-    checkpoint,
     checkpoint_name,
     checkpoint_name_fwd,
     name_p,
-    remat,
     remat_p,
 )
 from teucer._transform.jit_calls import jit_p

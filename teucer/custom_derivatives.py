@@ -13,6 +13,6 @@ __getattr__, __dir__, __all__ = lazy_module(
         ),
         "teucer._derived.linear": "closure_convert",
         "teucer._derived.linear_call": "linear_call",
-        "teucer._derived.remat": "remat",
+        "teucer._derived.checkpoint": "remat",
     },
 )

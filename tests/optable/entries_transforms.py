@@ -9,11 +9,12 @@ from optable.table import Draw, Op, sample
 
 from teucer import lax
 from teucer._arrays.structs import ShapeDtypeStruct
+from teucer._derived.checkpoint import checkpoint
 from teucer._derived.custom_batching import custom_vmap
 from teucer._derived.custom_jvp import custom_jvp
 from teucer._derived.custom_vjp import custom_vjp
 from teucer._derived.moves import device_put
-from teucer._derived.remat import checkpoint, checkpoint_name
+from teucer._derived.remat import checkpoint_name
 from teucer._transform.jit import jit
 from teucer._transform.vmap import vmap
 from teucer.lax import _random, _random_keys

@@ -17,10 +17,10 @@ from optimize.stepwise import check_each_pass
 from teucer import lax
 from teucer._base import config
 from teucer._core.jaxpr import eval_jaxpr
+from teucer._derived.checkpoint import checkpoint
 from teucer._derived.custom_jvp import custom_jvp
 from teucer._derived.custom_vjp import custom_vjp
 from teucer._derived.forward import jvp, linearize
-from teucer._derived.remat import checkpoint
 from teucer._derived.staging import make_jaxpr
 from teucer._derived.vjp import vjp
 from teucer._optimize.checker import check_jaxpr

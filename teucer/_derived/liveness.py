@@ -24,7 +24,7 @@ from teucer._transform.jit_calls import hoist_consts
 if TYPE_CHECKING:
     pass
 
-__all__ = ["Live", "Peak", "Saving", "bytes_of", "is_backward", "peak_of", "size_text"]
+__all__ = ["Live", "Peak", "Run", "Saving", "bytes_of", "is_backward", "peak_of", "size_text"]
 
 _ROWS = 12
 
@@ -129,15 +129,16 @@ def peak_of(closed: ClosedJaxpr, names: Sequence[str] = (), donated: Sequence[bo
         *(names or [f"argument {i}" for i in range(len(closed.jaxpr.invars))]),
     ]
     free = [False] * n_consts + list(donated or (False,) * len(closed.jaxpr.invars))
-    run = _Run(jaxpr, called, free)
+    run = Run(jaxpr, called, free)
     live = tuple(sorted(run.live, key=lambda v: -v.size))
     arguments, results = (sum(bytes_of(v.aval) for v in vs) for vs in (jaxpr.invars, jaxpr.outvars))
     savings = _savings(jaxpr, run) if run.peak else ()
     return Peak(run.peak, run.at, live, arguments, results, savings, tuple(run.levels))
 
 
-class _Run:
-    """Equations one after the other: `peak` bytes, `at` which equation, `live` values there."""
+class Run:
+    """Equations one after the other: `peak` bytes, `at` which equation, `live` values there, and
+    `there`, their variables."""
 
     def __init__(self, jaxpr: Jaxpr, names: Sequence[str], free: Sequence[bool]) -> None:
         self.jaxpr = jaxpr
@@ -159,6 +160,7 @@ class _Run:
         self.at: Eqn | None = None
         self.levels: list[tuple[int, Eqn]] = []
         self.live: list[Live] = list(held.values())
+        self.there: list[Var] = list(held)
         for i, eqn in enumerate(eqns):
             made = [v for v in eqn.outvars if v not in self.virtual]
             new = sum(bytes_of(v.aval) for v in made)
@@ -168,7 +170,8 @@ class _Run:
                 held[v] = Live(v.aval, bytes_of(v.aval), eqn, "", self._is_residual(eqn, v))
             self.levels.append((during, eqn))
             if during > self.peak:
-                self.peak, self.at, self.live = during, eqn, list(held.values())
+                self.peak, self.at = during, eqn
+                self.live, self.there = list(held.values()), list(held)
             now += new
             for v in (*ends.get(i, ()), *(v for v in made if self.last.get(v, i) <= i)):
                 gone = held.pop(v, None)
@@ -208,7 +211,10 @@ class _Run:
         """Bytes of operands that end here and in whose place results are written."""
         if not (eqn.primitive.cost.fuses or eqn.primitive.higher_order):
             return 0
-        sizes = [held[v].size for v in ending if v in held]
+        found = structure.of(eqn) if eqn.primitive.higher_order else None
+        # A loop reads elements of its operands in each step, and writes over what it carries alone.
+        over = found.carry if isinstance(found, structure.Loop) else eqn.invars
+        sizes = [held[v].size for v in ending if v in held and v in over]
         total = 0
         for v in made:
             size = bytes_of(v.aval)
@@ -231,8 +237,11 @@ def _users(jaxpr: Jaxpr) -> dict[Atom, list[Any]]:
 
 
 def _within(eqn: Eqn) -> int:
-    """The bytes that an equation needs while it runs, beside its operands and results."""
+    """The bytes that an equation needs while it runs, beside its operands and results. Elements of
+    what a loop steps through are copied."""
     most = 0
+    loop = structure.of(eqn) if eqn.primitive.higher_order else None
+    n_xs = len(loop.xs) if isinstance(loop, structure.Loop) else 0
     for jaxpr in jaxprs_in_params(eqn.params):
         if eqn.primitive.cost.reduces or not eqn.primitive.higher_order:
             continue
@@ -240,8 +249,8 @@ def _within(eqn: Eqn) -> int:
         found = jaxpr.cache.get(key)
         if found is None:
             inner = optimize(inline_calls(hoist_consts(jaxpr)).jaxpr)
-            run = _Run(inner, [""] * len(inner.invars), [True] * len(inner.invars))
-            outside = sum(bytes_of(v.aval) for v in inner.invars)
+            run = Run(inner, [""] * len(inner.invars), [True] * len(inner.invars))
+            outside = sum(bytes_of(v.aval) for v in inner.invars[: len(inner.invars) - n_xs])
             found = jaxpr.cache[key] = max(run.peak - outside, 0)
         most = max(most, found)
     return most
@@ -250,7 +259,7 @@ def _within(eqn: Eqn) -> int:
 # --- What checkpoint would do ---------------------------------------------------------------------
 
 
-def _savings(jaxpr: Jaxpr, run: _Run) -> tuple[Saving, ...]:
+def _savings(jaxpr: Jaxpr, run: Run) -> tuple[Saving, ...]:
     residuals = [live for live in run.live if live.residual]
     found = [*_of_scans(residuals), *_of_functions(jaxpr, residuals)]
     worth = [saving for saving in found if saving.size * 20 >= run.peak]

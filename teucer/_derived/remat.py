@@ -6,30 +6,16 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
-from teucer._base import config, memo, tracebacks
-from teucer._core import array_ops, axes, dialects
-from teucer._core import reference_types as references
-from teucer._core.calls import (
-    FlatCall,
-    as_indices,
-    as_names,
-    check_callable,
-    check_leaves,
-    flatten_call,
-    fun_name,
-    leaf_names,
-    stage_user,
-)
+from teucer._base import config
+from teucer._core import array_ops, dialects
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr, interpret
 from teucer._core.memory import space_of
 from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_jaxpr
-from teucer._core.trace import Tracer, current_trace
-from teucer._dynamic import dynamic
+from teucer._core.trace import current_trace
 from teucer._executables import compilations
 from teucer._lower import hlo
 from teucer._optimize.dce import dce_closed, dce_jaxpr, filtered, narrowed
@@ -40,7 +26,6 @@ from teucer._targets.outlining.bytes import bytes_of
 from teucer._transform.jit_calls import JaxprCall, hoist_consts, jit_p
 from teucer._transform.partial import split_jaxpr
 from teucer._trees import pytrees
-from teucer._trees.loose_prefix import spread_bools
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
@@ -70,125 +55,6 @@ class _Recompute:
 
 
 Saveable, Recompute = _Saveable(), _Recompute()
-
-
-def checkpoint(
-    fun: Callable[..., object] | None = None,
-    *,
-    prevent_cse: bool | Sequence[Any] = True,
-    policy: Policy | None = None,
-    static_argnums: int | Sequence[int] = (),
-    static_argnames: object = (),
-    concrete: bool = False,
-) -> Any:
-    """`fun`, whose intermediate values are computed again in the backward pass instead of being
-    kept.
-
-    policy: which values are kept all the same: policy(primitive, *types, **params) -> bool; see
-    `checkpoint_policies`.
-    prevent_cse: keep the compiler from merging the second computation with the first. A tuple of
-    bools, a tree prefix of the arguments, says of which of them.
-    static_argnums, static_argnames: arguments by position, and keyword arguments, that are Python
-    values. Raises ValueError where it is called with fewer arguments than static_argnums says.
-
-    >>> import teucer as jax, teucer.numpy as jnp
-    >>> jax.grad(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x))))(0.)
-    Array(1., dtype=float32, weak_type=True)
-    """
-    if fun is None:
-        return functools.partial(
-            checkpoint,
-            prevent_cse=prevent_cse,
-            policy=policy,
-            static_argnums=static_argnums,
-            static_argnames=static_argnames,
-            concrete=concrete,
-        )
-    if concrete:
-        raise NotImplementedError(
-            "checkpoint: the option concrete was removed; use static_argnums."
-        )
-    check_callable(fun, "checkpoint")
-    if policy is not None and not callable(policy):
-        raise TypeError(
-            f"checkpoint: the policy {policy!r} is not a function.\n  Take one of "
-            "jax.checkpoint_policies, such as dots_saveable or nothing_saveable."
-        )
-    if not isinstance(prevent_cse, bool | tuple | list):
-        raise TypeError(
-            f"checkpoint: prevent_cse must be a bool or tuple of bools, got {prevent_cse!r} of "
-            f"type {type(prevent_cse)}"
-        )
-    numbers = as_indices(static_argnums, "static_argnums", "checkpoint")
-    names = as_names(static_argnames, "static_argnames", "checkpoint")
-
-    @tracebacks.boundary_of(fun)
-    def fun_remat(*args: object, **kwargs: object) -> Any:
-        if not all(-len(args) <= i < len(args) for i in numbers):
-            raise ValueError(
-                "the `static_argnums` argument to `jax.checkpoint` / `jax.remat` can only take "
-                "integer values greater than or equal to `-len(args)` and less than `len(args)`, "
-                f"but got {numbers}, while `len(args)` = {len(args)}"
-            )
-        call = flatten_call(args, kwargs, numbers, names)
-        avals = check_leaves(call, fun, "checkpoint")
-        jaxpr, consts, out_tree = _staged_body(fun, call, avals)
-        if references.may_alias(call.leaves):
-            from teucer._dialects.references.aliases import (
-                refuse_aliases,  # for those who pass references
-            )
-
-            refuse_aliases(
-                avals,
-                call.leaves,
-                consts,
-                fun_name(fun),
-                "checkpoint / remat",
-                lambda: leaf_names(fun, call.tree, [i for i, _ in call.statics[0]]),
-            )
-        outs = remat_p.call(
-            *consts,
-            *call.leaves,
-            jaxpr=jaxpr,
-            prevent_cse=_pinned(prevent_cse, fun, call, len(consts)),
-            differentiated=False,
-            policy=policy,
-        )
-        return pytrees.tree_unflatten(out_tree, outs)
-
-    return fun_remat
-
-
-remat = checkpoint
-_bodies = memo.Memo()
-
-
-def _staged_body(
-    fun: Callable[..., object], call: FlatCall, avals: Sequence[ShapedArray]
-) -> tuple[ClosedJaxpr, Sequence[Any], Any]:
-    """The jaxpr of a call of a function, without constants, these, and the tree of its results:
-    traced, or found traced for such a call."""
-    try:
-        kinds = tuple(type(v) for group in call.statics for _, v in group)
-        state = config.trace_context(), axes.axis_key(), dynamic.scope_key()
-        key = call.tree, tuple(avals), call.statics, kinds, state
-        hash(key)
-    except TypeError:  # static arguments without a hash
-        key = None
-    traced = _bodies.of(fun)
-    found = None if key is None else traced.get(key)
-    if found is None:
-        jaxpr, consts, out_tree, _ = stage_user(fun, call, avals, "checkpoint")
-        found = hoist_consts(jaxpr), tuple(consts), out_tree
-        # Not cached: the low types of a high value can change between calls.
-        if (
-            key is not None
-            and not found[0].jaxpr.is_high
-            and not any(isinstance(c, Tracer) for c in consts)
-            and not dynamic.finds_sizes(found[0])
-        ):
-            memo.remember(traced, key, found)
-    return found
 
 
 @final
@@ -299,27 +165,6 @@ remat_p = Remat()
 # Which operands of the second computation the compiler must not merge with those of the first: all,
 # none, or those marked.
 Pinned: TypeAlias = "bool | tuple[bool, ...]"
-
-
-def _pinned(
-    prevent_cse: bool | Sequence[Any], fun: Callable[..., object], call: FlatCall, n_consts: int
-) -> Pinned:
-    """The arguments of `checkpoint`, for the operands of its call."""
-    if isinstance(prevent_cse, bool):
-        return prevent_cse
-    args, kwargs = call.tree.children()
-    n, names = len(args.children()), kwargs.node_data()[1]
-    named: Any = True
-    if names and len(prevent_cse) == n + len(names):
-        ordered = [name for name in inspect.signature(fun).parameters if name in names]
-        named = dict(zip(ordered, prevent_cse[n:], strict=False))
-        prevent_cse = tuple(prevent_cse[:n])
-    flags = [
-        b
-        for prefix, tree in ((prevent_cse, args), (named, kwargs))
-        for b in spread_bools(prefix, tree, "prevent_cse", "jax.checkpoint")
-    ]
-    return (True,) * n_consts + tuple(flags)
 
 
 class _Plan(NamedTuple):

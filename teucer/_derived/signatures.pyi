@@ -232,6 +232,7 @@ def checkpoint(
     static_argnums: int | Sequence[int] = ...,
     static_argnames: object = ...,
     concrete: bool = ...,
+    budget: float | str | None = ...,
 ) -> Callable[P, R]:
     """`fun`, whose intermediate values are computed again in the backward pass instead of being
     kept."""
@@ -245,6 +246,7 @@ def checkpoint(
     static_argnums: int | Sequence[int] = ...,
     static_argnames: object = ...,
     concrete: bool = ...,
+    budget: float | str | None = ...,
 ) -> _Same:
     """`fun`, whose intermediate values are computed again in the backward pass instead of being
     kept."""

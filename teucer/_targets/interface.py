@@ -14,6 +14,7 @@ from teucer._core.jaxpr import Jaxpr
 from teucer._executables.compile import NO_SWITCHES, Switches
 from teucer._targets import host_memory
 from teucer._targets.outlined_call import outlined_call_p
+from teucer._targets.outlining.constants import ACCELERATOR, Speeds
 
 if TYPE_CHECKING:
     from teucer._lower.context import Context
@@ -90,6 +91,11 @@ class Target:
     # Whether a piece writes its results over operands that nothing reads later, since temporaries
     # would take memory that is scarce.
     overwrites: ClassVar[bool] = False
+
+    @property
+    def speeds(self) -> Speeds:
+        """How fast a device is."""
+        return ACCELERATOR
 
     def prepare(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
         """An optimised jaxpr, rewritten into what this compiler handles best."""

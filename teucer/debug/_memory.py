@@ -9,7 +9,11 @@ from typing import Any
 
 from teucer._base import tracebacks
 from teucer._core.calls import fun_name
+from teucer._core.jaxpr import Jaxpr, jaxprs_in_params
+from teucer._derived.budget.plan import Plan
+from teucer._derived.budget.ways import Planned
 from teucer._derived.liveness import Live, Peak, Saving, peak_of, size_text
+from teucer._derived.remat import remat_p
 from teucer._derived.stages import jit
 
 __all__ = ["Compiled", "Live", "Memory", "Saving", "memory"]
@@ -38,6 +42,7 @@ class Memory:
     name: str
     peak: Peak
     compiled: Compiled | None
+    plans: tuple[Plan, ...] = ()
 
     @property
     def live(self) -> tuple[Live, ...]:
@@ -57,6 +62,7 @@ class Memory:
                 f"the compiler: {size_text(c.total)} (arguments {size_text(c.arguments)}, results "
                 f"{size_text(c.results)}, temporaries {size_text(c.temporaries)})"
             )
+        said += [f"checkpoint by a budget: {plan}" for plan in self.plans]
         said.append(str(self.peak))
         return "\n".join(said)
 
@@ -92,4 +98,16 @@ def memory(
             found.temp_size_in_bytes,
             found.alias_size_in_bytes,
         )
-    return Memory(fun_name(fun), peak, stats)
+    return Memory(fun_name(fun), peak, stats, tuple(_plans(traced.jaxpr.jaxpr)))
+
+
+def _plans(jaxpr: Jaxpr) -> list[Plan]:
+    """The plans of the checkpoints in a program, each once."""
+    found: dict[int, Plan] = {}
+    for eqn in jaxpr.eqns:
+        policy = eqn.params["policy"] if eqn.primitive is remat_p else None
+        if isinstance(policy, Planned) and policy.plan is not None:
+            found[id(policy.plan)] = policy.plan
+        for inner in jaxprs_in_params(eqn.params):
+            found |= {id(plan): plan for plan in _plans(inner)}
+    return list(found.values())

@@ -28,12 +28,13 @@ from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
+from teucer._derived.checkpoint import checkpoint
 from teucer._derived.custom_batching import custom_vmap_call_p
 from teucer._derived.custom_jvp import custom_jvp_call_p
 from teucer._derived.custom_vjp import custom_vjp_call_p
 from teucer._derived.linear_call import linear_call_p
 from teucer._derived.metadata import xla_metadata_call2, xla_metadata_call_p
-from teucer._derived.remat import checkpoint, remat_p
+from teucer._derived.remat import remat_p
 from teucer._derived.rules_table import Rules
 from teucer._derived.stages import jit
 from teucer._devices.specs import PartitionSpec

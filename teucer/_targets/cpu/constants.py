@@ -320,3 +320,5 @@ EXTREME_LANES, EXTREME_ROW = 16, 32
 # Bytes that a checkpoint computes again, from which it is a call (`Target.again_as_calls`): where
 # memory is worth saving, a call costs nothing.
 AGAIN_LEAST = 1 << 16
+# Operations of a large matrix product in a second: two cores of the machine of `COMMITTED`.
+PRODUCTS = 6e10

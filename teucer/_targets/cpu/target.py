@@ -16,13 +16,15 @@ from teucer._targets.cpu.by_bits import by_bits
 from teucer._targets.cpu.by_rows import by_rows
 from teucer._targets.cpu.expensive import keep_expensive
 from teucer._targets.cpu.faults import switches_around, without_faults
+from teucer._targets.cpu.rates import committed_rates
 from teucer._targets.cpu.reciprocals import by_reciprocals
 from teucer._targets.cpu.stripped import without_bodies
 from teucer._targets.cpu.switches import gains_by_whole_loops, has_plain_loops, suits_eigen
 from teucer._targets.extent import has_more, has_symbolic_sizes
 from teucer._targets.interface import Kernels, Mode, Target
-from teucer._targets.outlining.constants import FORCED_COSTS
+from teucer._targets.outlining.constants import FORCED_COSTS, Speeds
 from teucer._xla import client as xla
+from teucer._xla.client import jaxlib_version
 
 if TYPE_CHECKING:
     from teucer._lower.context import Context
@@ -54,6 +56,12 @@ class CPU(Target):
     one_memory = True
     compiles_alone = True
     again_as_calls = constants.AGAIN_LEAST
+
+    @property
+    def speeds(self) -> Speeds:
+        """As measured (`Rates`). The memory of the host is its own."""
+        rates = committed_rates(jaxlib_version)
+        return Speeds(constants.PRODUCTS, rates.element, rates.memory, rates.memory)
 
     def prepare(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
         """Outlined; what is expensive becomes a call too, where it would be computed again and

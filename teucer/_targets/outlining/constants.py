@@ -146,3 +146,21 @@ LOOKS, LOOKS_LEAST, LOOKS_EACH = 10, 5000, 100
 RECOMPUTE_FAR, RECOMPUTE_MOST, RECOMPUTE_SMALLER = 32, 8, 8
 # Neighbours by which equations are alike, those before and those behind.
 RECOMPUTE_LIKE = 3
+
+
+# --- What is computed again (docs/remat.md) -------------------------------------------------------
+
+
+class Speeds(NamedTuple):
+    """What a device does in a second, about: `products`, operations of matrix products; `memory`
+    and `host`, bytes that are read or written, in its own memory and in that of the host; but
+    `element`, the seconds of an elementary function of one number."""
+
+    products: float
+    element: float
+    memory: float
+    host: float
+
+
+# An accelerator of 2024, by what its makers say, about: where nothing is measured.
+ACCELERATOR = Speeds(products=2e14, element=2e-12, memory=1.5e12, host=2.5e10)
