@@ -10,6 +10,7 @@
 #   make bench-corpus   the corpus of programs beside JAX
 #   make bench-ops      time of each operation beside JAX
 #   make accuracy       errors of functions in ulp
+#   make targets        the operation table compiled for TPUs and an H100, none of which is there
 #   make guard          known answers against the installed jaxlib: values, times, memory
 #   make conformance    JAX's published tests, where they are laid out; conformance-2026, those
 #                       of August 2026; conformance-processes, those of several processes
@@ -128,6 +129,10 @@ bench-corpus: .venv/.installed $(if $(JAX_PYTHON),,.venv-jax/.installed)
 # for all inputs of a function.
 accuracy: .venv/.installed .venv-jax/.installed
 	$(BIN)/python benchmarks/accuracy.py --jax .venv-jax/bin/python $(ARGS)
+
+# Rows for which no plugin is installed are skipped: pip install "teucer[tpu]" brings that of TPUs.
+targets: .venv/.installed
+	$(BIN)/python -m pytest -n $(WORKERS) -q tests/targets/test_operation_table.py $(ARGS)
 
 # Time of each operation beside JAX's; ARGS="--sizes 10 100000 sort cumsum" for some.
 bench-ops: .venv/.installed .venv-jax/.installed
