@@ -166,6 +166,16 @@ def what_is_held_can_be_read():
 
 
 @law
+def mistakes_are_said_before_anything_is_read():
+    x = laid(np.arange(2.0 * jax.device_count()), over(P("x")))
+    raises(ValueError, "can only convert an array of size 1", x.item)
+    raises(ValueError, "ambiguous", lambda: bool(x))
+    for convert in (int, float, complex):
+        raises(TypeError, "Only scalar arrays can be converted", lambda: convert(x))  # noqa: B023
+    raises(TypeError, "Only integer scalar arrays", lambda: range(x))
+
+
+@law
 def lengths_are_counted_by_programs():
     value = (np.arange(4 * jax.device_count()) % 3).astype("f4")
     x = laid(value, over(P("x")))
