@@ -171,7 +171,7 @@ def mistakes_are_said_before_anything_is_read():
     raises(ValueError, "can only convert an array of size 1", x.item)
     raises(ValueError, "ambiguous", lambda: bool(x))
     for convert in (int, float, complex):
-        raises(TypeError, "Only scalar arrays can be converted", lambda: convert(x))  # noqa: B023
+        raises(TypeError, "Only scalar arrays can be converted", lambda: convert(x))
     raises(TypeError, "Only integer scalar arrays", lambda: range(x))
 
 
