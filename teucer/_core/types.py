@@ -301,8 +301,8 @@ class ShapedArray(Aval):
         return self
 
     def cotangent_aval(self) -> ShapedArray:
-        """The type of cotangents: where a sum is still to be taken of values, it is taken already
-        of these, and the other way."""
+        """The type of cotangents. Axes over which values are unreduced are reduced in it, and the
+        reverse."""
         aval = self.tangent_aval()
         own = aval.partition
         if own is None or not (own.spec.unreduced or own.spec.reduced):

@@ -69,7 +69,7 @@ def psum(
 def extreme(
     ctx: RooflineRuleContext, x: RooflineShape, *, axes: Axes, **params: object
 ) -> RooflineResult:
-    """As of a scalar, which it is nearly always."""
+    """The cost for a scalar, since nearly all operands are scalars."""
     return _gathered(_rings(ctx, axes), x.dtype.itemsize)
 
 

@@ -51,7 +51,10 @@ class Spread(NamedTuple):
 
 
 def spread_out(views: Sequence[Any], operands: Sequence[Value], *, known: bool = False) -> Spread:
-    """Slices that start anywhere as places one by one. known: those of known start too."""
+    """Views whose slices with a traced start are arrays of places.
+
+    known: slices with a known start become arrays, too.
+    """
     if not views or type(views[-1]) is not Index:
         return Spread(tuple(views), tuple(operands))
     last = views[-1]

@@ -178,7 +178,7 @@ _DIVIDED = ("Failed to materialize symbols", "Invalid LLVM IR before optimizatio
 # of XLA's default.
 _BY_YNNPACK = "xla_cpu_experimental_ynn_fusion_type"
 EIGEN_CONVOLUTIONS = {_BY_YNNPACK: "LIBRARY_FUSION_TYPE_DOT,LIBRARY_FUSION_TYPE_REDUCE"}
-# Those with which YNNPACK computes no reductions, and products and convolutions each alone.
+# Switches with which YNNPACK computes no reductions, and fuses no products or convolutions.
 ALONE = {
     _BY_YNNPACK: "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"
 }

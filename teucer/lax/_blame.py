@@ -64,7 +64,7 @@ class _Search:
         at = eqn.where()
         here = at.replace(
             " at ", "    called from ", 1
-        )  # as functions of the library say that are evaluated there
+        )  # the form that errors of library functions have
         said = dict.fromkeys(
             line for line in (source.callers(eqn.place) + where).split("\n")[1:] if line != here
         )

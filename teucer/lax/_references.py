@@ -293,7 +293,7 @@ def _of_type(array: Any, aval: RefType) -> Any:
 
 
 def _placed_as(array: Any, x: object) -> Any:
-    """An array that lies over devices as x does, and says so as x does."""
+    """The array, with the sharding object of x if its own is equivalent."""
     if (
         type(x) is not ArrayImpl
         or array.sharding == x.sharding

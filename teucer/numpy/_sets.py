@@ -51,8 +51,10 @@ __all__ = [
 
 
 class UniqueAllResult(NamedTuple):
-    """Distinct values, where each comes first, which of them each element is, and how often each
-    comes."""
+    """The distinct values, with three arrays.
+
+    The first place of each value; for each element the number of its value; how often each comes.
+    """
 
     values: Any
     indices: Any

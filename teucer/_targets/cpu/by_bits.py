@@ -389,7 +389,7 @@ def _extremum(direction: str) -> Rule:
     return Rule(lambda eqn, known: None, _lexicographic(direction), _is_complex)
 
 
-# By what primitives say that they decide by (`Cost.decides`).
+# The rules, by the word in `Cost.decides` of a primitive.
 _RULES = {
     "EQ": Rule(_compares("EQ"), _equality("EQ")),
     "NE": Rule(_compares("NE"), _equality("NE")),

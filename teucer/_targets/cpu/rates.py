@@ -85,7 +85,7 @@ def thresholds(rates: constants.Rates) -> Thresholds:
             fused=rounded(constants.FACTORS.fused * rates.loop / rates.equation),
             # Three of the shortest functions.
             saved=constants.FACTORS.saved * short,
-            # As many layers have the equations that few calls must spare.
+            # In layers: the equations that a few calls must spare.
             few=max(1, round(function / constants.LAYER)),
             saved_by_few=function,
             separated=constants.SEPARATED,

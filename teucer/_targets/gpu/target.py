@@ -92,7 +92,8 @@ class GPU(Target):
         return may_pay(jaxpr)
 
     def pieces(self, jaxpr: Jaxpr, mode: Mode) -> CutProgram | None:
-        """Those that pay, where the user does not say so. The whole program has no functions."""
+        """The pieces of a program that gains by them, unless the user decides. The program has
+        no functions."""
         if mode != "auto":
             return super().pieces(jaxpr, mode)
         from teucer._targets.gpu.whether_to_cut import in_pieces  # as above

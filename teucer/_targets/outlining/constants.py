@@ -128,8 +128,8 @@ PERIODS = 4
 
 # Operands of an expression that is written again where it is read, at most. Not measured: a bound.
 CHEAP_MOST = 8
-# What an equation left over at the ends of a run counts beside a value that passes a cut, for each
-# equation of a period. Not measured.
+# The weight of an equation left over at the ends of a run, for each equation of a period. A value
+# that passes a cut weighs 1. Not measured.
 LEFT_OVER = 4
 # What is written again of a repeat that occurs side by side, in parts of an occurrence.
 ADJACENT = 0.25

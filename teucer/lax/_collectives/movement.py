@@ -124,7 +124,7 @@ class Exchange(Collective, structure.Linear):
         return (y,), (dim,)
 
     def _among_all(self, x: Array, names: tuple[object, ...], params: Params) -> Any:
-        """As the collective of groups, from the operands of all elements."""
+        """The result for each group, computed by each element from the operands of all elements."""
         everyone = on_groups(
             lambda batch: self.on_batch(batch, self.shifted(params)),
             all_gather(x, names),
