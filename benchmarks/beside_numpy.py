@@ -32,12 +32,12 @@ setdiff1d(i,i[:9])
 """
 
 
-def least(f: Callable[[], Any], seconds: float = 0.05) -> float:
+def least(f: Callable[..., Any], *args: Any, seconds: float = 0.05) -> float:
     times: list[float] = []
     end = time.perf_counter() + seconds
     while len(times) < 4 or time.perf_counter() < end:
         start = time.perf_counter()
-        f()
+        jax.block_until_ready(f(*args))
         times.append(time.perf_counter() - start)
     return min(times)
 
@@ -72,19 +72,14 @@ def main() -> None:
                 continue
             there = eval(f"lambda: {call}", {**vars(np), **host})
             code = compile(call, call, "eval")
-            names = vars(jnp)
+            names = {f: getattr(jnp, f) for f in code.co_names if hasattr(jnp, f)}
 
             def here(values: dict[str, Any], code: Any = code, names: Any = names) -> Any:
                 return eval(code, {**names, **values})
 
             numpy = least(there)
-            eager = least(lambda: jax.block_until_ready(here(own))) / numpy
-            program = jax.jit(here)
-            jitted = (
-                least(lambda: jax.block_until_ready(program(own))) / numpy
-                if call in fixed
-                else float("nan")
-            )
+            eager = least(here, own) / numpy
+            jitted = least(jax.jit(here), own) / numpy if call in fixed else float("nan")
             rows.append((max(eager, jitted), call, n, numpy, eager, jitted))
     for _, call, n, numpy, eager, jitted in sorted(rows, reverse=True, key=lambda row: row[0]):
         print(f"{call:22} {n:8} {numpy * 1e6:10.1f} us  eager {eager:6.2f}  jit {jitted:6.2f}")
