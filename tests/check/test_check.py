@@ -157,7 +157,7 @@ def test_the_command_checks_a_function(script, tmp_path):
         (("{script}:nothing",), "has no function nothing"),
         (("{script}:h", "--args", "f99[3]"), "cannot read the types"),
         (("{script}:h", "--args", "f32[3]", "--memory", "much"), "cannot read the size 'much'"),
-        (("missing.py",), "names no function"),
+        (("missing.py",), "there is no file"),
     ],
 )
 def test_the_command_says_what_it_cannot_do(script, args, text):

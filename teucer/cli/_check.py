@@ -24,7 +24,10 @@ def check(options: argparse.Namespace) -> int:
     """Print the report of a function or of a program; 1 if there are errors, 2 if it cannot be
     checked. With --strict warnings are errors."""
     settings = Settings(None if options.memory is None else _bytes(options.memory), options.compile)
-    if os.path.isfile(options.target):
+    is_file = os.path.isfile(options.target)
+    if not is_file and ":" not in options.target:
+        raise CommandError(f"there is no file {options.target}.")
+    if is_file:
         report = _program(options, settings)
     else:
         report = _function(options, settings)
