@@ -18,6 +18,7 @@ from teucer._check.ranges import Range
 from teucer._core import structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal
 from teucer._derived.liveness import is_backward
+from teucer.lax._arithmetic import add_p
 
 _MOST_VALUES = 400_000
 _MOST_CONSTANT = 1 << 22  # elements of a constant whose range is computed
@@ -391,7 +392,7 @@ def _counted(loop: structure.Loop, i: int, start: Value, aval: Any) -> Range:
     if out is own:
         return start.range
     made = next((e for e in body.eqns if out in e.outvars), None)
-    if made is None or made.primitive.name != "add" or not isinstance(loop.length, int):
+    if made is None or made.primitive is not add_p or not isinstance(loop.length, int):
         return _all_of(aval)
     step = next((x.val for x in made.invars if type(x) is Literal), None)
     if step is None or own not in made.invars or not start.range.is_point or loop.length < 1:

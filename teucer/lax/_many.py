@@ -41,7 +41,7 @@ def join(
         where = placement_of(xs)
     except IncompatibleDevices:
         return whole(*xs)  # its error names the arguments
-    if in_host_memory(xs, where):
+    if lie_in_host_memory(xs, where):
         values = [np.asarray(x, aval.dtype) for x in xs]
         value = (np.concatenate if primitive is concatenate else np.stack)(values, axis)
         with config.transfer_guard("allow"):
@@ -51,7 +51,7 @@ def join(
     return join(parts, concatenate, {"dimension": axis}, concatenate)
 
 
-def in_host_memory(xs: Sequence[Value], where: Placement) -> bool:
+def lie_in_host_memory(xs: Sequence[Value], where: Placement) -> bool:
     """Whether NumPy can read all operands where they are, and the result lies there too."""
     if where.mesh is not None or not provided.target(where.platform).in_host_memory:
         return False

@@ -7,7 +7,7 @@ A function says None where NumPy cannot give these bits, or where a program is a
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from teucer.lax import _many
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from teucer._core.typing import HostArray
+    from teucer._core.typing import Array, HostArray
+
+    Axes: TypeAlias = int | tuple[int, ...] | None
 
 # A program takes as long to be called as NumPy for fewer elements.
 LEAST = 4096
@@ -31,7 +33,7 @@ _NAMES = (
 _DTYPES = frozenset(map(np.dtype, _NAMES))
 
 
-def _values(x: Any, least: int = LEAST) -> Any:
+def _values(x: object, least: int = LEAST) -> np.ndarray[Any, Any] | None:
     """What NumPy sees of an array on one CPU, if it has so many elements."""
     if (
         type(x) is not ArrayImpl
@@ -44,10 +46,10 @@ def _values(x: Any, least: int = LEAST) -> Any:
         or config.disable_jit.value
     ):
         return None
-    return np.asarray(x) if _many.in_host_memory((x,), placement_of((x,))) else None
+    return np.asarray(x) if _many.lie_in_host_memory((x,), placement_of((x,))) else None
 
 
-def _like(x: Any, *values: HostArray) -> list[Any]:
+def _like(x: object, *values: HostArray) -> list[Any]:
     """Values as arrays that lie where x does."""
     where = placement_of((x,))
     with config.transfer_guard("allow"):
@@ -60,11 +62,11 @@ def _like(x: Any, *values: HostArray) -> list[Any]:
 
 
 class _Call(NamedTuple):
-    x: Any
+    x: ArrayImpl
     axis: int
 
 
-def _call(args: Sequence[Any], options: dict[str, Any]) -> _Call | None:
+def _call(args: Sequence[object], options: dict[str, object]) -> _Call | None:
     """A call of `sort` or `argsort` that asks for no more than an array, an axis and stability."""
     if not 1 <= len(args) <= 2 or options.keys() - {"axis", "stable"}:
         return None
@@ -75,7 +77,7 @@ def _call(args: Sequence[Any], options: dict[str, Any]) -> _Call | None:
     return _Call(x, axis) if type(axis) is int and -x.ndim <= axis < x.ndim else None
 
 
-def sort(*args: Any, **options: Any) -> Any:
+def sort(*args: object, **options: object) -> Array | None:
     """As `_sorting.sort`."""
     call = _call(args, options)
     values = None if call is None else _values(call.x)
@@ -89,18 +91,18 @@ def sort(*args: Any, **options: Any) -> Any:
     return _like(x, _flipped(keys).view(values.dtype))[0]
 
 
-def _keys(values: Any) -> Any:
+def _keys(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Floats as integers of the same order, -0 before 0, with one NaN."""
     values = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
     return _flipped(values.view(f"i{values.itemsize}"))
 
 
-def _flipped(bits: Any) -> Any:
+def _flipped(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     # Of negative floats the greater has the lesser bits: all but the sign are complemented.
     return bits ^ ((bits >> (8 * bits.itemsize - 1)) & np.iinfo(bits.dtype).max)
 
 
-def argsort(*args: Any, **options: Any) -> Any:
+def argsort(*args: object, **options: object) -> Array | None:
     """As `_sorting.argsort`, of one axis."""
     call = _call(args, options)
     values = None if call is None or call.x.ndim != 1 else _values(call.x)
@@ -110,7 +112,7 @@ def argsort(*args: Any, **options: Any) -> Any:
     return _like(call.x, _places(values).astype(dtypes.canonicalize_dtype(int)))[0]
 
 
-def _places(values: Any) -> Any:
+def _places(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The places that sort values, those of equal ones in order; zeros of either sign are equal,
     and NaNs are."""
     if values.itemsize > 4:
@@ -127,7 +129,7 @@ def _places(values: Any) -> Any:
     return both & 0xFFFFFFFF
 
 
-def unique(x: Any, equal_nan: bool) -> list[Any] | None:
+def unique(x: object, equal_nan: bool) -> list[Array] | None:
     """The distinct elements of an array of one axis, where each comes first, which of them each
     element is, and how often each comes."""
     values = _values(x, 1)
@@ -148,7 +150,9 @@ def unique(x: Any, equal_nan: bool) -> list[Any] | None:
     return _like(x, ordered[starts], *(v.astype(kind) for v in (order[starts], inverse, counts)))
 
 
-def extreme(name: str, x: Any, axis: Any, keepdims: bool, initial: object, where: object) -> Any:
+def extreme(
+    name: str, x: object, axis: Axes, keepdims: bool, initial: object, where: object
+) -> Array | None:
     """As `_reductions._extreme`."""
     values = _values(x) if initial is None and where is None else None
     if values is None or not _is_in(axis, values.ndim):
@@ -157,7 +161,7 @@ def extreme(name: str, x: Any, axis: Any, keepdims: bool, initial: object, where
     return _like(x, out)[0] if _is_one(out) else None
 
 
-def place(name: str, x: Any, axis: Any, keepdims: bool) -> Any:
+def place(name: str, x: object, axis: Axes, keepdims: bool) -> Array | None:
     """As `_reductions._arg`."""
     values = _values(x) if axis is None or np.ndim(x) == 1 else None
     if values is None or not _is_in(axis, values.ndim):
@@ -169,12 +173,12 @@ def place(name: str, x: Any, axis: Any, keepdims: bool) -> Any:
     return _like(x, np.full(shape, at, dtypes.canonicalize_dtype(int)))[0]
 
 
-def _is_in(axis: Any, ndim: int) -> bool:
+def _is_in(axis: Axes, ndim: int) -> bool:
     axes: Sequence[int] = () if axis is None else axis if isinstance(axis, tuple) else (axis,)
     return all(-ndim <= a < ndim for a in axes) and len({a % ndim for a in axes}) == len(axes)
 
 
-def _is_one(found: Any) -> bool:
+def _is_one(found: np.ndarray[Any, Any]) -> bool:
     """Whether no two numbers of other bits are as great: zeros, NaNs, and what a program may take
     for zero."""
     if found.dtype.kind != "f":

@@ -11,6 +11,7 @@ from teucer._check.findings import Line
 from teucer._check.graph import Value, ancestors, number_of
 from teucer._check.lines import record_of
 from teucer._check.program import Found, Program
+from teucer._core import structure
 from teucer._derived.communication.collect import communication
 from teucer._derived.communication.table import amount
 from teucer._derived.stages import jit
@@ -144,7 +145,7 @@ def _axes_of(spec: Any) -> set[Any]:
 def replicated(program: Program) -> Iterator[Found]:
     """T601: an array that every device has whole, beside one of the same length that is sharded."""
     for eqn, context in program.graph.equations:
-        if eqn.primitive.name == "shard_map" and context.mesh is None:
+        if structure.kind_of(eqn.primitive) is structure.Mapped and context.mesh is None:
             specs = eqn.params.get("in_specs") or ()
             shapes = [getattr(v.aval, "shape", ()) for v in eqn.invars]
             if len(specs) == len(shapes):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from teucer._base import tracebacks
+from teucer._core import structure
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.reference_types import RefType
 from teucer._dialects.references.discharge import discharged
@@ -14,6 +15,7 @@ from teucer._pallas.fuser.blocks import pull_block_spec, push_block_spec
 from teucer._pallas.fuser.fusing import Values, says_where, traced, without_calls
 from teucer._pallas.specs import BlockSpec, no_block_spec
 from teucer._trees import pytrees
+from teucer.lax._structure import transpose_p
 
 
 @tracebacks.api_boundary
@@ -122,12 +124,12 @@ def evaluate(f: Callable[..., object], *, allow_transpose: bool = True) -> Calla
     def run(*args: object) -> Any:
         leaves, closed, tree = traced("fuser.evaluate", f, f, args, {})
         for eqn in closed.jaxpr.eqns:
-            if eqn.primitive.name in ("scan", "while", "cond"):
+            if structure.kind_of(eqn.primitive) in (structure.Loop, structure.Branch):
                 raise NotImplementedError(
                     f"fuser.evaluate: Primitive {eqn.primitive.name} not supported.{eqn.where()}\n"
                     "  Loops and branches belong into the kernel itself."
                 )
-            if eqn.primitive.name == "transpose" and not allow_transpose:
+            if eqn.primitive is transpose_p and not allow_transpose:
                 raise ValueError(
                     f"fuser.evaluate: Transpose not allowed.{eqn.where()}\n"
                     "  Transpose before the kernel, or give allow_transpose=True."
