@@ -32,3 +32,15 @@ def explain(err: BaseException) -> None:
             "\n  Programs can be compiled for them: jit(f).lower(ShapeDtypeStruct(shape, dtype, "
             "sharding=...)).compile(). To run here, use jax.devices().",
         )
+
+
+def default_memory_kind(devices: Any) -> str | None:
+    """The memory of a list of devices; None where their plugin describes none, as of GPUs that are
+    not there."""
+    try:
+        kind: str | None = devices.default_memory_kind
+    except (ValueError, errors.JaxRuntimeError) as err:
+        if "DefaultMemory is not supported" not in str(err):
+            raise
+        return None
+    return kind

@@ -12,7 +12,7 @@ import numpy as np
 from teucer._base import config, memo
 from teucer._core.memory import space_of
 from teucer._core.provided import provided
-from teucer._devices import meshes
+from teucer._devices import absent, meshes
 from teucer._devices.meshes import AbstractMesh, AxisType, BaseMesh, Mesh
 from teucer._devices.specs import PartitionSpec, entry_names
 from teucer._xla import arrays
@@ -79,8 +79,8 @@ class DeviceSharding(Sharding):  # type: ignore[misc]  # jaxlib's classes are un
 
     @property
     def memory_kind(self) -> str | None:
-        """The memory of the devices."""
-        return self._memory_kind or self._internal_device_list.default_memory_kind
+        """The memory of the devices; None of devices that are not there and say none."""
+        return self._memory_kind or absent.default_memory_kind(self._internal_device_list)
 
     @property
     def is_fully_addressable(self) -> bool:

@@ -82,7 +82,11 @@ def platform_of(device: Any) -> str:
     """The platform that programs for a device are written for: 'cpu', 'cuda', 'rocm', 'tpu'.
     Devices call both GPUs 'gpu'."""
     name: str = device.platform
-    return device.client.platform_version.partition(" ")[0] if name == "gpu" else name
+    if name != "gpu":
+        return name
+    word: str = device.client.platform_version.partition(" ")[0]
+    # Of GPUs that are not there it is the name of a product.
+    return {"NVIDIA": "cuda", "AMD": "rocm"}.get(word, word)
 
 
 def load_plugin(name: str, library: str) -> None:
