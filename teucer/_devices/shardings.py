@@ -323,7 +323,7 @@ class NamedSharding(arrays.NamedShardingBase):  # type: ignore[misc]  # jaxlib's
     @property
     def memory_kind(self) -> str | None:
         """The memory of the devices."""
-        kind: str | None = self._kind or self._internal_device_list.default_memory_kind
+        kind: str | None = self._kind or absent.default_memory_kind(self._internal_device_list)
         return kind
 
     @property
