@@ -119,14 +119,14 @@ def _report_on_sizes(
     jitted: Any = fun if hasattr(fun, "trace") else jit(fun)
     line = line_of_error(err) or line_of_function(fun)
     failed: dict[str, Exception] = {}
-    works: dict[str, Any] = {}
+    works: dict[str, tuple[Any, tuple[Any, Any]]] = {}
     for sizes in _samples(variables):
         given, named = pytrees.tree_map(lambda x, sizes=sizes: _at_sizes(x, sizes), (args, kwargs))
         text = ", ".join(f"{k} = {v}" for k, v in sizes.items())
         try:
             works[text] = _traced(jitted, given, named), (given, named)
-        except Exception as inner:
-            failed[text] = inner
+        except Exception as why:
+            failed[text] = why
     name = fun_name(fun)
     if not works:
         text, inner = next(iter(failed.items()))

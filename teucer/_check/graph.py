@@ -91,7 +91,7 @@ class Value:
         found = ranges.of_operation(
             self.op, self.params, [x.range for x in own], [x.aval for x in own], self.aval
         )
-        if self.op == "mul" and alike(*self.operands, formed=True):
+        if self.op == "mul" and alike(self.operands[0], self.operands[1], formed=True):
             return ranges.RULES["square"](self.operands[0].range)
         if found.attained and len(self.operands) > 1 and self.op in ("add", "sub", "mul", "div"):
             free = [set(ancestors(x)) for x in self.operands if not is_constant(x)]
@@ -304,8 +304,8 @@ class Graph:
                 )
             case structure.Branch() as branch:
                 within = context._replace(branch=True)
-                outs = [self._inside(p, list(branch.operands), within) for p in branch.programs]
-                return self._made("phi", eqn, context, list(zip(*outs, strict=True)))
+                each = [self._inside(p, list(branch.operands), within) for p in branch.programs]
+                return self._made("phi", eqn, context, list(zip(*each, strict=True)))
             case structure.Loop() as loop:
                 return self._loop(eqn, loop, context)
             case structure.Mapped() as mapped:

@@ -146,8 +146,9 @@ class Watch:
         args: tuple[object, ...],
         kwargs: dict[str, object],
     ) -> tuple[Any, Any]:
+        before: Callable[..., tuple[Any, Any]] = self._before
         if current_trace() is not EVAL:
-            return self._before(fun, options, args, kwargs)
+            return before(fun, options, args, kwargs)
         now = time.monotonic()
         if now > self._end or (self._functions and now > self._last + _IDLE):
             self._stop()
@@ -160,7 +161,7 @@ class Watch:
                 self._errors.append((err, found))
             raise
         if traced.staged.dialects & {HIGH, REFERENCES}:
-            return self._before(fun, options, args, kwargs)
+            return before(fun, options, args, kwargs)
         if self._is_new(fun, options, args, kwargs, traced):
             program = Program(fun, traced, args, kwargs, self._settings._replace(called=True))
             self._reports.append(report_of_program(program, fun_name(fun)))

@@ -83,7 +83,7 @@ class Operation(Primitive):
         self.library, self.name = library, library.name
 
     @property
-    def multiple_results(self) -> bool:  # type: ignore[override]  # the library may set it later on
+    def multiple_results(self) -> bool:  # the library may set it later on
         return self.library.multiple_results
 
     def _results(self, outs: Any) -> tuple[Any, ...]:

@@ -151,7 +151,7 @@ class HiPrim:
         )
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._key() == other._key()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._key() == other._key()
 
     def __hash__(self) -> int:
         try:
@@ -322,7 +322,7 @@ class VmapOf(HiPrim):
     in_dims, out_dim: trees of the axes along which arguments and results are mapped.
     """
 
-    def __init__(self, prim: HiPrim, axis_data: Axis, in_dims: object, out_dim: object) -> None:
+    def __init__(self, prim: HiPrim, axis_data: Axis, in_dims: Any, out_dim: Any) -> None:
         self.prim, self.axis_data = prim, axis_data
         self.in_dims, self.out_dim = in_dims, out_dim
         dims = prim.in_tree.flatten_up_to(in_dims)
@@ -352,7 +352,7 @@ class VmapOf(HiPrim):
     def jvp(self, primals: Any, tangents: Any) -> Any:
         leaves = self.in_tree.flatten_up_to(tangents)
         moving = [type(t) is not Zero for t in leaves]
-        dims = self.prim.in_tree.flatten_up_to(self.in_dims)
+        dims: list[Any] = self.prim.in_tree.flatten_up_to(self.in_dims)
 
         def one(primals: Any, given: Any) -> Any:
             rest = iter(given)

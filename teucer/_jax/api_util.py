@@ -158,7 +158,8 @@ def donation_vector(
     for i, arg in enumerate(args.children()):
         donated += [i in donate_argnums] * arg.num_leaves
     for kwargs in rest:
-        for name, arg in zip(kwargs.node_data()[1], kwargs.children(), strict=True):
+        _, names = kwargs.node_data() or (dict, ())
+        for name, arg in zip(names, kwargs.children(), strict=True):
             donated += [name in donate_argnames] * arg.num_leaves
     return tuple(donated)
 

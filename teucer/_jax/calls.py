@@ -128,9 +128,8 @@ class CallPrimitive(ProgramCall):
         return super().batch(axis, args, dims, jaxpr=call_jaxpr, **params)
 
     def partial_eval(self, trace: Any, args: Sequence[Value], params: Params) -> Any:
-        return super().partial_eval(
-            _Renaming(trace), args, {**params, "jaxpr": params["call_jaxpr"]}
-        )
+        renaming: Any = _Renaming(trace)  # takes the place of the trace
+        return super().partial_eval(renaming, args, {**params, "jaxpr": params["call_jaxpr"]})
 
     def uses_axis(self, name: object, params: Params) -> bool:
         return super().uses_axis(name, {"jaxpr": params["call_jaxpr"]})

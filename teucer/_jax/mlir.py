@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import DTypeLike
 
-    Value = Token = Any  # classes of jaxlib's bindings
+    Value: TypeAlias = Any  # here and below: classes of jaxlib's bindings
+    Token: TypeAlias = Any
 
 
 class LoweringResult(NamedTuple):
@@ -95,7 +96,7 @@ def register_lowering(
         if not isinstance(chosen, TextRule):
             return lowered_by(chosen, prim, ctx, values, params)
         expected = tuple(ctx.avals_out)
-        outs: tuple[Any, ...] = chosen(ctx, *values, **params)
+        outs = tuple(chosen(ctx, *values, **params))
         _check(prim, expected, outs)
         return outs
 
@@ -362,17 +363,17 @@ def merge_mlir_modules(
 
     Nothing is left of `src_module` that can be used.
     """
-    return _operations().merge(dst_module, sym_name, src_module, dst_symtab)
+    return str(_operations().merge(dst_module, sym_name, src_module, dst_symtab))
 
 
 def module_to_string(module: object, enable_debug_info: bool | None = None) -> str:
     """A module as text; enable_debug_info: whether it says where operations come from."""
-    return _operations().to_text(module, locations=bool(enable_debug_info))
+    return str(_operations().to_text(module, locations=bool(enable_debug_info)))
 
 
 def module_to_bytecode(module: object) -> bytes:
     """A module as MLIR's bytecode."""
-    return _operations().to_bytecode(module)
+    return bytes(_operations().to_bytecode(module))
 
 
 def _operations() -> ModuleType:

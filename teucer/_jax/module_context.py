@@ -127,7 +127,7 @@ class ModuleContext:
 
     def new_channel(self) -> int:
         """The number of a channel that no other has."""
-        return next(self.channel_iterator)
+        return int(next(self.channel_iterator))
 
     def add_keepalive(self, keepalive: object) -> None:
         """Keep an object as long as the program may run."""

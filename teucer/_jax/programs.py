@@ -42,7 +42,9 @@ def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Callable[..., list[Any]]:
     >>> jax.extend.core.jaxpr_as_fun(jax.make_jaxpr(jnp.sin)(0.))(0.)
     [Array(0., dtype=float32, weak_type=True)]
     """
-    return closed_jaxpr.__call__
+    program: Any = closed_jaxpr  # its class has other members under the alias
+    evaluate: Callable[..., list[Any]] = program.__call__
+    return evaluate
 
 
 def mapped_aval(size: int, axis: int | None, aval: ShapedArray) -> Any:

@@ -163,8 +163,8 @@ def extreme(
 
 def place(name: str, x: object, axis: Axes, keepdims: bool) -> Array | None:
     """As `_reductions._arg`."""
-    values = _values(x) if axis is None or np.ndim(x) == 1 else None
-    if values is None or not _is_in(axis, values.ndim):
+    values = _values(x)
+    if values is None or not _is_in(axis, values.ndim) or not (axis is None or values.ndim == 1):
         return None
     at = getattr(values, name)()
     if not _is_one(values.reshape(-1)[at]):

@@ -150,17 +150,17 @@ def replicated(program: Program) -> Iterator[Found]:
             shapes = [getattr(v.aval, "shape", ()) for v in eqn.invars]
             if len(specs) == len(shapes):
                 # Few rows are often equal in number by chance, as devices and experts are.
-                rows = [
+                operands = [
                     (shape, tuple(spec))
                     if shape and isinstance(shape[0], int) and shape[0] >= _ROWS
                     else ((), ())
                     for shape, spec in zip(shapes, specs, strict=True)
                 ]
-                names = [f"operand {i}" for i in range(len(rows))]
-                yield from _beside(rows, names, eqn.place)
-    rows = []
+                names = [f"operand {i}" for i in range(len(operands))]
+                yield from _beside(operands, names, eqn.place)
+    rows: list[tuple[Any, Any]] = []
     for x in program.leaves:
-        spec = getattr(getattr(x, "sharding", None), "spec", None)
+        spec: Any = getattr(getattr(x, "sharding", None), "spec", None)
         on_mesh = spec is not None and getattr(x.sharding.mesh, "size", 1) > 1
         rows.append((tuple(getattr(x, "shape", ())), tuple(spec) if on_mesh else None))
     if len(rows) == len(program.names):

@@ -174,7 +174,7 @@ def _squared(x: Value) -> Value | None:
     x = plain(x)
     if x.op == "square" or (x.op == "integer_pow" and x.params["y"] == 2):
         return x.operands[0]
-    if x.op == "mul" and alike(*x.operands):
+    if x.op == "mul" and alike(x.operands[0], x.operands[1]):
         return x.operands[0]
     if x.op == "pow" and number_of(x.operands[1]) == 2.0:
         return x.operands[0]

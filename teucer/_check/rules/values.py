@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -27,8 +27,9 @@ def indices(program: Program) -> Iterator[Found]:
         if v.context.backward:
             continue
         numbers = v.params["dimension_numbers"]
-        axes = getattr(numbers, "start_index_map", None) or getattr(
-            numbers, "scatter_dims_to_operand_dims", ()
+        gathers = hasattr(numbers, "start_index_map")
+        axes: Sequence[int] = (
+            numbers.start_index_map if gathers else numbers.scatter_dims_to_operand_dims
         )
         index = v.operands[1]
         for column, axis in enumerate(axes):

@@ -114,8 +114,8 @@ def _copies(operands: Sequence[Any]) -> int:
         n = 1
         while isinstance(x, BatchTracer | JVPTracer):
             if isinstance(x, BatchTracer):
-                n *= typeof(x.value).shape[x.dim]
-                x = x.value
+                n *= typeof(x.val).shape[x.dim]
+                x = x.val
             else:
                 x = x.primal
         most = max(most, n)
