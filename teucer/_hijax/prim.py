@@ -322,9 +322,10 @@ class VmapOf(HiPrim):
     in_dims, out_dim: trees of the axes along which arguments and results are mapped.
     """
 
-    def __init__(self, prim: HiPrim, axis_data: Axis, in_dims: Any, out_dim: Any) -> None:
+    def __init__(self, prim: HiPrim, axis_data: Axis, in_dims: object, out_dim: object) -> None:
         self.prim, self.axis_data = prim, axis_data
-        self.in_dims, self.out_dim = in_dims, out_dim
+        self.in_dims: Any = in_dims
+        self.out_dim: Any = out_dim
         dims = prim.in_tree.flatten_up_to(in_dims)
         out_dims = pytrees.broadcast_prefix(out_dim, prim.out_aval, is_leaf=lambda x: x is None)
         size = axis_data.size
