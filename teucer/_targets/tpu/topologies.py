@@ -1,7 +1,7 @@
 """Names of TPU topologies, checked, since libtpu takes names of pods that nobody has built.
 
-Sizes are those of https://cloud.google.com/tpu/docs/system-architecture-tpu-vm; the names are
-libtpu's.
+Sizes are those of https://docs.cloud.google.com/tpu/docs/v5p and its pages of other generations;
+the names are libtpu's.
 """
 
 from __future__ import annotations
