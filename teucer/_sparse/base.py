@@ -151,7 +151,7 @@ class Stored(JAXSparse):
 
     def __init_subclass__(cls) -> None:
         if "_buffers" in vars(cls):
-            cls._bufs = property(operator.attrgetter(*cls._buffers))  # type: ignore[assignment, misc]
+            cls._bufs = property(operator.attrgetter(*cls._buffers))  # type: ignore[assignment]
 
     def tree_flatten(self) -> tuple[Any, Any]:
         """The buffers, and what else makes up the array."""

@@ -59,7 +59,7 @@ def bcoo_dot_general(
     if isinstance(lhs, BCOO) and isinstance(rhs, BCOO):
         return spdot_general(lhs, rhs, **given)
     if isinstance(lhs, BCOO):
-        return _bcoo_dot_general(*lhs._bufs, rhs, lhs_spinfo=lhs._info, **given)
+        return _bcoo_dot_general(lhs.data, lhs.indices, rhs, lhs_spinfo=lhs._info, **given)
     if isinstance(rhs, BCOO):
         return _bcoo_rdot_general(lhs, *rhs._bufs, rhs_spinfo=rhs._info, **given)
     raise TypeError(
@@ -157,7 +157,7 @@ def bcoo_multiply_dense(sp_mat: BCOO, v: Any) -> BCOO:
     >>> sparse.bcoo_multiply_dense(sparse.eye(3), jnp.arange(3.)).data
     Array([0., 1., 2.], dtype=float32)
     """
-    data = _bcoo_multiply_dense(*sp_mat._bufs, v, spinfo=sp_mat._info)
+    data = _bcoo_multiply_dense(sp_mat.data, sp_mat.indices, v, spinfo=sp_mat._info)
     return BCOO(
         (data, sp_mat.indices),
         shape=sp_mat.shape,

@@ -83,7 +83,7 @@ class BCOO(Batched):
     @property
     def n_batch(self) -> int:
         """Number of batch dimensions."""
-        return self.indices.ndim - 2  # type: ignore[no-any-return]
+        return self.indices.ndim - 2
 
     @property
     def n_sparse(self) -> int:
@@ -142,7 +142,7 @@ class BCOO(Batched):
             places = np.zeros((*data.shape[: n_batch + 1], 0))
         elif n_batch:
             inside = np.isin(np.arange(N), row)
-            data = inside[:, None][:, :length]
+            data = inside[:, None][:, :length].astype(float)
             places = np.where(inside, np.arange(N) + k, M)[:, None, None][:, :length]
         elif n_dense:
             data, places = np.eye(M)[col], row[:, None]

@@ -61,7 +61,7 @@ def bcoo_fromdense_p(
 
     return nfold_vmap(taken, n_batch, broadcasted=False)(
         mat, util.stored_mask(mat, n_batch, n_dense)
-    )  # type: ignore[no-any-return]
+    )
 
 
 @defined("bcoo_extract")

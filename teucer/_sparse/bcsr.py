@@ -133,8 +133,8 @@ def _quick(data: Any, indices: Any, indptr: Any, rhs: Any, **params: Any) -> tup
     if not matrix or params["dimension_numbers"] != (((1,), (0,)), ((), ())):
         return (_product(data, indices, indptr, rhs, **params),)
 
-    def by_rows(*buffers: Any) -> Any:
-        return _by_rows(*buffers, params)
+    def by_rows(data: Any, indices: Any, indptr: Any, rhs: Any) -> Any:
+        return _by_rows(data, indices, indptr, rhs, params)
 
     dtype = product_dtype(data, rhs, params["preferred_element_type"])
     sizes = (*data.shape, *indptr.shape, *rhs.shape)
@@ -149,7 +149,9 @@ def _quick(data: Any, indices: Any, indptr: Any, rhs: Any, **params: Any) -> tup
         return (by_rows(data, indices, indptr, rhs),)
 
     def on_cpu(*buffers: Any) -> Any:
-        return lax.cond(_are_within(*buffers[1:3], rhs.shape[0]), _by_kernel, by_rows, *buffers)
+        return lax.cond(
+            _are_within(buffers[1], buffers[2], rhs.shape[0]), _by_kernel, by_rows, *buffers
+        )
 
     return (lax.platform_dependent(data, indices, indptr, rhs, cpu=on_cpu, default=by_rows),)
 
@@ -279,7 +281,9 @@ def bcsr_dot_general(
         )
     if isinstance(lhs, BCSR) and not isinstance(rhs, BCSR | BCOO) and out_sharding is None:
         return _bcsr_dot_general(
-            *lhs._bufs,
+            lhs.data,
+            lhs.indices,
+            lhs.indptr,
             rhs,
             lhs_spinfo=lhs._info,
             dimension_numbers=dimension_numbers,

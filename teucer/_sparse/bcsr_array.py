@@ -70,7 +70,7 @@ class BCSR(Batched):
     @property
     def n_batch(self) -> int:
         """Number of batch dimensions."""
-        return self.indices.ndim - 1  # type: ignore[no-any-return]
+        return self.indices.ndim - 1
 
     def to_bcoo(self) -> BCOO:
         """The array in the format BCOO.

@@ -68,7 +68,7 @@ def _on_buffers(
     def make() -> tuple[ClosedJaxpr, Any]:
         return stage_jaxpr(run, [typeof(x) for x in bufs], closed.jaxpr.debug_info), trees[0]
 
-    return closed.kept(("sparsify", str(tree), tuple(typeof(x) for x in bufs), plain), make)  # type: ignore[no-any-return]
+    return closed.kept(("sparsify", str(tree), tuple(typeof(x) for x in bufs), plain), make)
 
 
 def _values(spenv: SparsifyEnv, tree: PyTree, bufs: Sequence[object]) -> Values:
@@ -163,6 +163,7 @@ def _while(evaluate: Evaluate, spenv: SparsifyEnv, loop: structure.Loop, params:
         _arrays(spenv, values) for values in (loop.condition_consts, loop.consts, loop.carry)
     )
     carry = list(map(_plain, carry))
+    assert loop.condition is not None
     cond, _ = _on_buffers(evaluate, loop.condition, [*of_cond, *carry])
     body, tree = _on_buffers(evaluate, loop.body, [*of_body, *carry], plain=True)
     _check_carry("while_loop", carry, body.out_avals, tree)

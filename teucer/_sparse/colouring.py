@@ -108,7 +108,7 @@ def _improved(colour: Any, graph: object, rounds: int = 6) -> Any:
         fresh = np.full(len(colour), -1, np.int32)
         for group in order:
             fresh[members[group]] = _smallest(fresh, graph, members[group])
-        if fresh.max() + 1 == count and number > 3:
+        if np.max(fresh) + 1 == count and number > 3:
             break
         colour = fresh
     return colour

@@ -41,7 +41,7 @@ class Matrix(Stored):
     @property
     def nse(self) -> int:
         """Number of stored elements."""
-        return self.data.size  # type: ignore[no-any-return]
+        return self.data.size
 
     @classmethod
     def _of_bcoo(cls, mat: BCOO) -> Any:
@@ -299,7 +299,8 @@ def coo_matvec(mat: COO, v: ArrayLike, transpose: bool = False) -> Any:
     >>> sparse.coo_matvec(sparse.eye(2, 3, sparse_format="coo"), jnp.arange(2.), transpose=True)
     Array([0., 1., 0.], dtype=float32)
     """
-    return _coo_matvec(*mat._bufs, v, spinfo=mat._info, transpose=transpose)
+    data, row, col = mat._bufs
+    return _coo_matvec(data, row, col, v, spinfo=mat._info, transpose=transpose)
 
 
 @tracebacks.api_boundary
@@ -313,4 +314,5 @@ def coo_matmat(mat: COO, B: ArrayLike, *, transpose: bool = False) -> Any:
     >>> sparse.coo_matmat(sparse.eye(2, sparse_format="coo"), jnp.ones((2, 3))).shape
     (2, 3)
     """
-    return _coo_matmat(*mat._bufs, B, spinfo=mat._info, transpose=transpose)
+    data, row, col = mat._bufs
+    return _coo_matmat(data, row, col, B, spinfo=mat._info, transpose=transpose)

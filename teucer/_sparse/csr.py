@@ -225,7 +225,8 @@ def csr_matvec(mat: CSR, v: ArrayLike, transpose: bool = False) -> Any:
     >>> sparse.csr_matvec(sparse.eye(2, 3, sparse_format="csr"), jnp.arange(2.), transpose=True)
     Array([0., 1., 0.], dtype=float32)
     """
-    return _csr_matvec(*mat._bufs, v, shape=mat.shape, transpose=transpose)
+    data, indices, indptr = mat._bufs
+    return _csr_matvec(data, indices, indptr, v, shape=mat.shape, transpose=transpose)
 
 
 @tracebacks.api_boundary
@@ -239,4 +240,5 @@ def csr_matmat(mat: CSR, B: ArrayLike, *, transpose: bool = False) -> Any:
     >>> sparse.csr_matmat(sparse.eye(2, sparse_format="csr"), jnp.ones((2, 3))).shape
     (2, 3)
     """
-    return _csr_matmat(*mat._bufs, B, shape=mat.shape, transpose=transpose)
+    data, indices, indptr = mat._bufs
+    return _csr_matmat(data, indices, indptr, B, shape=mat.shape, transpose=transpose)

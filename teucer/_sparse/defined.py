@@ -53,7 +53,7 @@ class Defined(Primitive):
 
     def lower(self, ctx: Context, *values: Any, **params: object) -> tuple[Any, ...]:
         program = self.program if self.quick is None else self.quick
-        return ctx.trace(lambda *args: program(*args, **params), *values)  # type: ignore[no-any-return]
+        return ctx.trace(lambda *args: program(*args, **params), *values)
 
     def jvp(self, primals: Sequence[Value], tangents: Any, **params: object) -> Any:
         closed = self.jaxpr([typeof(x) for x in primals], params)

@@ -158,7 +158,7 @@ def _program(
         found = vmap(product)(seeds)
         return found[at, other], outputs(chosen, rest)[1]
 
-    return run  # type: ignore[no-any-return]
+    return run
 
 
 def _split(flat: Any, avals: Sequence[Any]) -> list[Any]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @tracebacks.api_boundary
 def lobpcg_standard(
-    A: ArrayLike, X: object, m: int = 100, tol: float | None = None
+    A: ArrayLike | Callable[[Any], Any], X: object, m: int = 100, tol: float | None = None
 ) -> tuple[Any, Any, Any]:
     """The k largest eigenvalues of a symmetric matrix, and their eigenvectors.
 

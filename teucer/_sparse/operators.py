@@ -109,13 +109,13 @@ for _name in ("add", "sub", "mul", "matmul"):
     methods._attach(JAXSparse)(_absent(f"__r{_name}__"))
 for _name in ("__neg__", "__pos__", "__getitem__"):
     methods._attach(JAXSparse)(_absent(_name))
-for _cls in (BCOO, BCSR):
+for _batched in (BCOO, BCSR):
     for _name in BINARY:
-        methods._attach(_cls)(_binary(_name, False))
+        methods._attach(_batched)(_binary(_name, False))
         if _name not in _COMPARISONS:
-            methods._attach(_cls)(_binary(_name, True))
+            methods._attach(_batched)(_binary(_name, True))
     for _name in UNARY:
-        methods._attach(_cls)(_unary(_name))
+        methods._attach(_batched)(_unary(_name))
 for _cls in (COO, CSR, CSC):
     for _name in (
         [f"__{p}{n}__" for n in BINARY for p in ("", "r")]

@@ -61,7 +61,8 @@ class _Spsolve(Defined):
         transposed: bool,
     ) -> tuple[Any, ...]:
         def solve(data: Array, indices: Array, indptr: Array, b: Array) -> Any:
-            return _solve(*map(np.asarray, (data, indices, indptr, b)), transposed, bool(reorder))
+            values, places, starts, side = map(np.asarray, (data, indices, indptr, b))
+            return _solve(values, places, starts, side, transposed, bool(reorder))
 
         return (
             pure_callback(

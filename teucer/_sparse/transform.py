@@ -22,6 +22,7 @@ from teucer._core.trace import Trace, Tracer, current_trace, end, typeof, using
 from teucer._core.types import ShapedArray
 from teucer._sparse.api import todense_p
 from teucer._sparse.base import JAXSparse
+from teucer._sparse.bcoo_array import BCOO
 from teucer._sparse.bcsr_array import BCSR
 from teucer._sparse.calls import CALLS
 from teucer._sparse.rules import DENSE_RESULT, elementwise, sparse_rules_bcoo, sparse_rules_bcsr
@@ -61,7 +62,7 @@ def eval_sparse(
             primitive in (lax.mul_p, lax.div_p)
             and values[0].is_sparse() is not values[1].is_sparse()
         ):
-            values = [small.get(v.data_ref, v) for v in values]
+            values = [v if v.data_ref is None else small.get(v.data_ref, v) for v in values]
         outs = apply(primitive, spenv, values, eqn.params)
         if primitive is lax.broadcast_in_dim_p and values[0].is_dense():
             small[outs[0].data_ref] = _unrepeated(spenv, values[0], eqn.params)  # type: ignore[index]
@@ -107,7 +108,7 @@ def apply(
             if dense
             else f"sparse rule for {primitive} is not implemented."
         )
-    return rule(spenv, *values, **params)  # type: ignore[no-any-return]
+    return rule(spenv, *values, **params)
 
 
 _DENSIFYING = frozenset(["eq", "ne", "ge", "gt", "le", "lt"])
@@ -124,7 +125,7 @@ def _by_bcoo(
     given = [spvalue_of(spenv, array_of(spenv, v).to_bcoo()) if v.is_bcsr() else v for v in values]
     outs = [array_of(spenv, v) for v in rule(spenv, *given, **params)]
     return [
-        spvalue_of(spenv, BCSR.from_bcoo(y) if isinstance(y, JAXSparse) and y.n_sparse == 2 else y)
+        spvalue_of(spenv, BCSR.from_bcoo(y) if isinstance(y, BCOO) and y.n_sparse == 2 else y)
         for y in outs
     ]
 
