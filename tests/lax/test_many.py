@@ -15,7 +15,7 @@ N = 3 * _many.SEVERAL + 5
 def way(request, monkeypatch):
     """As on a CPU, and as where NumPy cannot read arrays."""
     if request.param == "programs":
-        monkeypatch.setattr(_many, "_in_host_memory", lambda xs, where: False)
+        monkeypatch.setattr(_many, "lie_in_host_memory", lambda xs, where: False)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int4", "uint8", "bool", "complex64"])
