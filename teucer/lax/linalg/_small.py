@@ -18,7 +18,7 @@ import numpy as np
 from teucer._core import array_ops
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
-from teucer._core.typing import Array
+from teucer._core.typing import AnyArray, Array
 from teucer._dimensions.dimensions import is_constant
 from teucer.lax._arithmetic import abs as absolute
 from teucer.lax._arithmetic import add, bitwise_and, conj, div, eq, gt, imag, mul, neg, real, sub
@@ -242,7 +242,7 @@ class Eliminated(MatrixPrimitive):
 eliminated_p = Eliminated()
 
 
-def eliminated(a: Array, b: Array) -> Any:
+def eliminated(a: AnyArray, b: AnyArray) -> Any:
     """The solution x of a x = b for square matrices of at most `MOST` rows, by Gaussian elimination
     with partial pivoting: one equation of the program, and no calls of a library."""
     return eliminated_p.call(a, b)[0]
