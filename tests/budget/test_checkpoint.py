@@ -235,3 +235,15 @@ def test_debug_memory_shows_the_plan(loss):
     (plan,) = found.plans
     assert plan.chosen == f.plan(PS, X).chosen and str(plan) in str(found)
     assert jax.debug.memory(jax.grad(loss), PS, X, compiled=False).plans == ()
+
+
+def test_the_plan_of_static_arguments():
+    def f(x, n, mean=False):
+        for _ in range(n):
+            x = jnp.sin(x)
+        return x.mean() if mean else x.sum()
+
+    frugal = jax.checkpoint(f, budget=0.5, static_argnums=(1, 2), static_argnames=("n", "mean"))
+    few, many = frugal.plan(X, 2), frugal.plan(jax.ShapeDtypeStruct(X.shape, X.dtype), 6, True)
+    assert few.kept < many.kept <= 0.5 * 6 * X.nbytes
+    assert str(frugal.plan(X, n=6, mean=True)) == str(many)

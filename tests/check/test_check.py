@@ -222,3 +222,49 @@ def test_the_command_checks_a_program(tmp_path):
         ("T508", first["v + u"]),
     }, err
     assert status == 1 and "weights" in err
+
+
+def test_casts_and_tests_are_no_states():
+    given = {"a": X, "b": X}
+    cast = lambda p: jax.tree.map(lambda x: x.astype(jnp.bfloat16), p)
+    assert not jax.debug.check(cast, given)
+    assert not jax.debug.check(lambda p: jax.tree.map(jnp.isfinite, p), given)
+    grown = lambda p: {"a": p["a"].astype(jnp.bfloat16), "b": p["b"] * 2}
+    assert jax.debug.check(grown, given).numbers == ("T106",)
+
+
+def test_a_counter_in_bfloat16_has_a_known_step():
+    count = lambda xs: jax.lax.scan(lambda n, _: (n + 1, None), jnp.bfloat16(0), xs)[0]
+    assert jax.debug.check(count, jnp.ones(1000)).numbers == ("T404",)
+    assert not jax.debug.check(count, jnp.ones(100))
+
+
+def checked(tmp_path, text, *args):
+    path = tmp_path / "program.py"
+    path.write_text("import jax, jax.numpy as jnp\n" + text)
+    status, out, _ = run("--json", path, *args)
+    report = json.loads(out)
+    return status, [(f["number"], f["line"]) for f in report["findings"]]
+
+
+STATIC = "f = jax.jit(lambda x, n: x * n[0], static_argnums=1)\nf(jnp.ones(3), [2])\n"
+SHARDED = """
+at = jax.sharding.NamedSharding(jax.make_mesh((1,), ("d",)), jax.P(None, "d"))
+x = jax.device_put(jnp.ones((2, 2)), at)
+jax.jit(lambda x: x @ x.T)(x)
+"""
+ONCE = "ema = jax.jit(lambda a, b: 0.9 * a + b)\na = jnp.zeros(())\na = ema(a, 1.0)\nema(a, 2.0)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "found"),
+    [
+        (STATIC, 1, [("T104", 3)]),
+        (SHARDED, 1, [("T101", 5)]),
+        (ONCE, 0, []),
+        ("raise KeyError('no data')\n", 2, []),
+        ("import sys; print(sys.argv[1:])\n", 2, []),
+    ],
+)
+def test_programs_by_the_command(tmp_path, text, status, found):
+    assert checked(tmp_path, text, "--", "--lr", "1") == (status, found)

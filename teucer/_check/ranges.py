@@ -52,6 +52,8 @@ def of_dtype(dtype: Any) -> Range:
 def of_array(x: Any) -> Range:
     """The values of a constant."""
     array = np.asarray(x)
+    if dtypes.issubdtype(array.dtype, np.floating):
+        array = array.astype(np.float64)  # NumPy knows no kind of bfloat16
     if not array.size or array.dtype.kind not in "biuf":
         return of_dtype(array.dtype) if array.dtype.kind in "biu" else Range()
     if array.dtype.kind == "f" and np.isnan(array).any():

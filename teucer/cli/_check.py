@@ -34,6 +34,8 @@ def check(options: argparse.Namespace) -> int:
     if not options.hints:
         report = report.with_one_hint_a_file()
     _write(report, options)
+    if not (report.checked or report.findings or report.silenced):
+        return 2
     return int(bool(report.of("error") or (options.strict and report.of("warning"))))
 
 

@@ -9,6 +9,7 @@ from teucer._base.errors import (
     InconclusiveDimensionOperation,
     JAXIndexError,
     JAXTypeError,
+    ShardingTypeError,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
@@ -57,7 +58,8 @@ def of_error(err: Exception, line: Line | None) -> Found | None:
         )
     if isinstance(err, ValueError) and "on-hashable static" in first:
         return Found("T104", first, line, "Pass a tuple for a list, or make the argument dynamic.")
-    if isinstance(err, TypeError | ValueError | IndexError) and not isinstance(err, JAXTypeError):
+    fits = TypeError | ValueError | IndexError | ShardingTypeError
+    if isinstance(err, fits) and not isinstance(err, JAXTypeError):
         return Found(
             "T101",
             " ".join([first, *lines[:4]]),

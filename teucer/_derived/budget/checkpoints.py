@@ -71,7 +71,7 @@ def checkpoint_by(
 
     @tracebacks.boundary_of(fun)
     def plan_of(*args: object, **kwargs: object) -> Plan:
-        return _of_types(planned, args, kwargs)
+        return _of_types(planned, args, kwargs, numbers, names)
 
     made: Any = fun_budget
     made.plan = plan_of
@@ -79,7 +79,11 @@ def checkpoint_by(
 
 
 def _of_types(
-    planned: Callable[..., _Call], args: tuple[object, ...], kwargs: dict[str, object]
+    planned: Callable[..., _Call],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    numbers: Sequence[int],
+    names: Sequence[str],
 ) -> Plan:
     """The plan for arguments that may be types: traced on stand-ins."""
     from teucer._derived.stages import jit  # here, since few ask for plans
@@ -90,7 +94,9 @@ def _of_types(
         found.append(planned(args, kwargs).plan)
         return ()
 
-    jit(look).trace(*args, **kwargs)
+    # An optional argument that is not given has its default, and jit refuses its number.
+    numbers = [i for i in numbers if -len(args) <= i < len(args)]
+    jit(look, static_argnums=numbers, static_argnames=names).trace(*args, **kwargs)
     return found[0]
 
 
