@@ -268,3 +268,14 @@ ONCE = "ema = jax.jit(lambda a, b: 0.9 * a + b)\na = jnp.zeros(())\na = ema(a, 1
 )
 def test_programs_by_the_command(tmp_path, text, status, found):
     assert checked(tmp_path, text, "--", "--lr", "1") == (status, found)
+
+
+def test_an_index_that_is_a_number():
+    def f(x):
+        y = x.at[-9].set(0.0)
+        return x[7] + jnp.log(1 + y)
+
+    assert jax.debug.check(f, X).numbers == ("T301", "T401")
+    assert jax.debug.check(lambda x: x[1:3][5], X).numbers == ("T301",)
+    assert jax.debug.check(lambda x: x[7], jax.ShapeDtypeStruct((4,), "int8")).numbers == ("T301",)
+    assert not jax.debug.check(lambda x: x[-1] + x[:9][0], X)

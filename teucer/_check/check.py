@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from teucer._base import tracebacks
+from teucer._base import config, tracebacks
 from teucer._base.source import is_library
 from teucer._check.findings import Finding, Line, Report, report_of
 from teucer._check.graph import TooLarge, Value
@@ -84,24 +84,43 @@ def report_on(
     jitted: Any = fun if hasattr(fun, "trace") else jit(fun)
     name = fun_name(fun)
     try:
-        traced = _traced(jitted, args, kwargs)
+        traced, found = with_static_indices(lambda: _traced(jitted, args, kwargs))
     except Exception as err:
         variables = variables_of(
             [getattr(x, "shape", ()) for x in pytrees.tree_leaves((args, kwargs))]
         )
         if variables:
             return _report_on_sizes(err, fun, args, kwargs, settings, variables)
-        found = of_error(err, line_of_error(err) or line_of_function(fun))
-        if found is None:
+        failed = of_error(err, line_of_error(err) or line_of_function(fun))
+        if failed is None:
             raise
-        return _report([found], name)
-    return report_of_program(Program(fun, traced, args, kwargs, settings), name)
+        return _report([failed], name)
+    return report_of_program(Program(fun, traced, args, kwargs, settings), name, found)
 
 
 def _traced(jitted: Any, args: Sequence[object], kwargs: dict[str, object]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return jitted.trace(*args, **kwargs)
+
+
+def with_static_indices(trace: Callable[[], Any]) -> tuple[Any, list[Found]]:
+    """What `trace` gives, and T301 for the first index that is a number out of bounds.
+
+    Tracing moves such an index inside, so that the program does not show it.
+    """
+    try:
+        with config.check_static_indices(True):
+            return trace(), []
+    except IndexError as err:
+        text, _, rest = str(err).partition("\n")
+        if "jax_check_static_indices" not in rest:
+            raise
+        found = Found(
+            "T301", f"{text}. Another element is used, or none, without an error.",
+            line_of_error(err), "Use an index below the size.",
+        )  # fmt: skip
+    return trace(), [found]
 
 
 _SIZES = (7, 1, 2, 3, 4, 8, 64)  # tried where a program cannot be traced for all sizes at once
@@ -173,15 +192,15 @@ def is_symbolic_shape(shape: Sequence[Any]) -> bool:
     return any(is_symbolic(n) for n in shape)
 
 
-def report_of_program(program: Program, name: str) -> Report:
-    """The report of a traced function."""
+def report_of_program(program: Program, name: str, traced: Sequence[Found] = ()) -> Report:
+    """The report of a traced function. traced: what tracing has found."""
     try:
         graph = program.graph
     except TooLarge:
         note = f"{name} has too many operations to be looked at; its parts may be checked"
         return report_of([], [name], notes=[note])
     del graph
-    found = [f for rule in RULES for f in rule(program)]
+    found = [*(f for rule in RULES for f in rule(program)), *traced]
     if program.settings.called:  # functions of libraries have no line that is the user's
         found = [f for f in found if f.at is not None or NUMBERS[f.number].level == "error"]
     return _report(found, name)

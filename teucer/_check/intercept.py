@@ -20,7 +20,7 @@ import numpy as np
 from teucer import numpy as jnp
 from teucer import random
 from teucer._base import dtypes, source
-from teucer._check.check import finding_of, report_of_program
+from teucer._check.check import finding_of, report_of_program, with_static_indices
 from teucer._check.findings import Line, Report, report_of
 from teucer._check.lines import line_of, line_of_error, line_of_function
 from teucer._check.program import Found, Program, Settings
@@ -157,7 +157,7 @@ class Watch:
             self._stop()
         jitted = jits.make_jit(fun, options)
         try:
-            traced: Any = jitted.trace(*args, **kwargs)
+            traced, outside = with_static_indices(lambda: jitted.trace(*args, **kwargs))
         except Exception as err:
             found = of_error(err, line_of_error(err) or line_of_function(fun))
             if found is not None:
@@ -167,7 +167,7 @@ class Watch:
             return before(fun, options, args, kwargs)
         if self._is_new(fun, options, args, kwargs, traced):
             program = Program(fun, traced, args, kwargs, self._settings._replace(called=True))
-            self._reports.append(report_of_program(program, fun_name(fun)))
+            self._reports.append(report_of_program(program, fun_name(fun), outside))
             self._last = time.monotonic()
         self._delete_donated(traced, args, kwargs, options)
         outs = [_zeros(aval) for aval in traced.staged.jaxpr.out_avals]
