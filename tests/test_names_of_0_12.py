@@ -278,3 +278,14 @@ def test_axes_of_initializers(axes):
     expected = jax.nn.initializers.variance_scaling(1.0, "fan_in", "normal", 0, -1)
     key = jax.random.key(0)
     np.testing.assert_array_equal(make(key, (4, 3)), expected(key, (4, 3)))
+
+
+def test_attributes_of_meshes_and_traced_functions():
+    explicit = jax.sharding.AxisType.Explicit
+    for kinds, want in [("Explicit", True), ("Manual", True), ("Auto", False)]:
+        mesh = jax.sharding.AbstractMesh(
+            (1, 1), ("a", "b"), (explicit, getattr(jax.sharding.AxisType, kinds))
+        )
+        assert mesh.are_all_axes_explicit_or_manual is want
+    assert jax.jit(jnp.sin).trace(1.0).effects == frozenset()
+    assert jax.jit(lambda x: jax.debug.print("{}", x)).trace(1.0).effects

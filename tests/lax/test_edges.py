@@ -253,3 +253,10 @@ def test_inputs_are_not_residuals_of_scans() -> None:
     stacked = [v for v in forward.outvars if getattr(v.aval, "shape", ()) == (5,)]
     assert len(stacked) <= 1, forward
     assert any(v is jaxpr.invars[1] for v in backward.invars)
+
+
+def test_second_derivatives_of_cbrt_have_their_limits() -> None:
+    for outer in (jax.grad, jax.jacfwd):
+        second = outer(jax.grad(jnp.cbrt))
+        got = [float(second(x)) for x in (0.0, -0.0, np.inf, -np.inf)]
+        assert got == [-np.inf, np.inf, 0, 0]

@@ -269,3 +269,10 @@ def test_bessel_functions_and_derivatives_are_infinite_where_they_overflow(f: An
         for x in (1e4, -1e4):
             assert f(jnp.float32(x)) == (-np.inf if odd and x < 0 else np.inf)
         f, odd = jax.grad(f), not odd
+
+
+@pytest.mark.parametrize("x", [0.5, 1.0, 2.0, 20.0])
+def test_second_derivatives_of_betaln_at_equal_operands(x: float) -> None:
+    want = float(mp.psi(1, x) - mp.psi(1, 2 * mp.mpf(x)))
+    for second in (jax.grad(jax.grad(special.betaln)), jax.jacfwd(jax.jacfwd(special.betaln))):
+        np.testing.assert_allclose(second(x, x), want, rtol=1e-5)

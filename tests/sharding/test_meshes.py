@@ -131,7 +131,8 @@ def test_specs_print_as_they_are_written(spec, text):
 
 
 def test_specs_are_values():
-    assert P("x") == P("x") and hash(P("x")) == hash(P("x")) and P("x") == ("x",)
+    assert P("x") == P("x") and hash(P("x")) == hash(P("x"))
+    assert P("x") != ("x",) and P() != ()
     assert P("x") != P("x", None)
     assert P("x") + P("y") == P("x", "y") == ("x",) + P("y")
     assert (

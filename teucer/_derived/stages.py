@@ -182,6 +182,11 @@ class Traced(Stage):
         )
 
     @property
+    def effects(self) -> frozenset[Any]:
+        """The effects of the program."""
+        return frozenset(self.jaxpr.effects)
+
+    @property
     def lojax(self) -> ClosedJaxpr:
         """The program on arrays, without types of libraries."""
         return lowered(self.staged.jaxpr).jaxpr if self.staged.jaxpr.is_high else self.staged.jaxpr

@@ -126,6 +126,11 @@ class BaseMesh(memo.Unique):
         """Whether all axes are Manual."""
         return self._all(AxisType.Manual)
 
+    @property
+    def are_all_axes_explicit_or_manual(self) -> bool:
+        """Whether no axis is Auto."""
+        return bool(self.axis_types) and AxisType.Auto not in self.axis_types
+
     def _axes_text(self) -> str:
         axes = ", ".join(f"{name!r}: {size}" for name, size in self.shape_tuple)
         return f"{axes}, axis_types={_types_text(self.axis_types)}"

@@ -180,13 +180,7 @@ class PartitionSpec:
                 other.reduced,
                 other.unreduced_kind,
             )
-        if isinstance(other, tuple):
-            return (
-                not self.unreduced
-                and not self.reduced
-                and self.partitions == tuple(map(_canonical_entry, other))
-            )
-        return NotImplemented
+        return NotImplemented  # also for tuples, as in JAX
 
     def __hash__(self) -> int:
         return self._hash

@@ -317,7 +317,8 @@ cbrt_p, cbrt = unary(
     "cbrt",
     FLOAT,
     "cbrt",
-    lambda t, y, x, **_: div(t, _times(3, square(y))),
+    # The square of a reciprocal has its limits, infinities too, in further derivatives.
+    lambda t, y, x, **_: mul(t, _times(1 / 3, square(div(scalar_like(y, 1), y)))),
     Checked(-9, 9, 4),
     "Cube root, real also of negative numbers.",
     accuracy=True,

@@ -170,7 +170,6 @@ def histogram(
     range: Any = None,
     weights: ArrayLike | None = None,
     density: bool | None = None,
-    *,
     out_sharding: OutSharding = None,
 ) -> tuple[Array, Array]:
     """How many elements of a lie in each bin, or the sum of their weights; and the edges of the

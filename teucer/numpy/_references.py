@@ -279,7 +279,7 @@ def _refuse_pin(name: str, pin: bool) -> None:
 
 
 @tracebacks.api_boundary
-def empty_ref(ty: Any, memory_space: object = None, *, pin: bool = False) -> Any:
+def empty_ref(ty: Any, memory_space: object = None, pin: bool = False) -> Any:
     """A reference to an array of a shape and dtype; its elements are to be written before they are
     read.
 

@@ -219,7 +219,9 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 def _betaln(a: Any, b: Any) -> Any:
     """log(|beta(a, b)|) where neither operand is a pole. For large operands from Stirling's
     formula, where the logarithms would cancel. DLMF 5.11.1."""
-    small, large = jnp.minimum(a, b), jnp.maximum(a, b)
+    # Not the minimum: where both are equal its derivative is half of each.
+    is_first = a <= b
+    small, large = jnp.where(is_first, a, b), jnp.where(is_first, b, a)
     # beta(inf, p) is 0 for positive p, and infinite for others.
     is_limit = large == jnp.inf
     limit = jnp.where(small > 0, -jnp.inf, jnp.inf)
