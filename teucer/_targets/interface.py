@@ -14,11 +14,11 @@ from teucer._core.jaxpr import Jaxpr
 from teucer._executables.compile import NO_SWITCHES, Switches
 from teucer._targets import host_memory
 from teucer._targets.outlined_call import outlined_call_p
-from teucer._targets.outlining.constants import ACCELERATOR, Speeds
 
 if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
+    from teucer._targets.outlining.constants import Speeds
     from teucer._targets.outlining.cut_into_pieces import CutProgram
 
 
@@ -95,6 +95,8 @@ class Target:
     @property
     def speeds(self) -> Speeds:
         """How fast a device is."""
+        from teucer._targets.outlining.constants import ACCELERATOR  # for programs with a budget
+
         return ACCELERATOR
 
     def prepare(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
