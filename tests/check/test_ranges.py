@@ -69,8 +69,12 @@ def check_contained(f, given, bounds):
         y = y[~np.isnan(y)]
         low, high = value.range.low, value.range.high
         slack = 1e-2 if value.dtype == jnp.bfloat16 else 1e-5
-        room = [slack * max(1.0, abs(end)) if np.isfinite(end) else 0.0 for end in (low, high)]
-        assert np.all(y >= low - room[0]) and np.all(y <= high + room[1]), (value, value.range, y)
+        margin = [slack * max(1.0, abs(end)) if np.isfinite(end) else 0.0 for end in (low, high)]
+        assert np.all(y >= low - margin[0]) and np.all(y <= high + margin[1]), (
+            value,
+            value.range,
+            y,
+        )
 
 
 def samples(low, high, dtype):

@@ -518,6 +518,19 @@ def test_log1p_of_least_normal_numbers():
         np.testing.assert_array_equal(jnp.arctanh(x), x)
 
 
+@pytest.mark.parametrize("name", ["rel_entr", "kl_div"])
+@pytest.mark.parametrize("mode", [jax.grad, jax.jacfwd], ids=["grad", "jacfwd"])
+def test_derivatives_of_divergences_show_nan(name, mode):
+    f = mode(getattr(special, name), (0, 1))
+    for p, q in (np.nan, 1.0), (1.0, np.nan), (np.nan, np.nan), (np.nan, 0.0):
+        assert np.isnan(f(p, q)).all(), (p, q)
+
+
+def test_derivatives_of_divergences_outside_are_zero_in_both_modes():
+    for mode in jax.grad, jax.jacfwd:
+        assert mode(special.kl_div, (0, 1))(1.0, 0.0) == (0.0, 0.0)
+
+
 @pytest.mark.parametrize("name", ["entr", "rel_entr", "kl_div"])
 def test_entropies_are_of_real_numbers(name):
     with pytest.raises(ValueError, match=f"{name} does not support complex-valued inputs"):

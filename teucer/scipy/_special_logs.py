@@ -109,13 +109,13 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     Array(0., dtype=float32, weak_type=True)
     """
     p, q = real("rel_entr", p, q, error=ValueError)
-    is_inside = (p > 0) & (q > 0)
-    # Elements outside have no part in derivatives.
+    # Elements outside have no part in derivatives. NaN is inside, so that derivatives show it.
+    is_inside = ((p > 0) & (q > 0)) | jnp.isnan(p) | jnp.isnan(q)
     one = jnp.ones_like(p)
     safe_p, safe_q = jnp.where(is_inside, p, one), jnp.where(is_inside, q, one)
     value = safe_p * _log_ratio(safe_p, safe_q)
     outside = jnp.where((p == 0) & (q >= 0), 0.0, jnp.inf)
-    return jnp.where(jnp.isnan(p) | jnp.isnan(q), jnp.nan, jnp.where(is_inside, value, outside))
+    return jnp.where(is_inside, value, outside)
 
 
 def _excess(u: Array) -> Any:
@@ -139,7 +139,8 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     entropy = rel_entr(p, q)
     far = jnp.where(entropy == jnp.inf, entropy, entropy - p + q)
     is_near = jnp.abs(p - q) < 0.25 * q
-    return jnp.where(is_near, q * _excess(jnp.where(is_near, (p - q) / q, 0.0)), far)
+    safe_q = jnp.where(is_near, q, 1.0)
+    return jnp.where(is_near, safe_q * _excess(jnp.where(is_near, p - q, 0.0) / safe_q), far)
 
 
 @fast
