@@ -24,10 +24,13 @@ _NUMBERS = {float: (float, int), complex: (complex, float, int)}
 
 @functools.cache
 def names_for_checkers(module: str) -> dict[str, Any]:
-    """The names that a module imports for type checkers alone, under `if TYPE_CHECKING`."""
+    """The names that a module imports or defines for type checkers alone, under `if TYPE_CHECKING`.
+    A definition is its text."""
     found: dict[str, Any] = {}
     for node in ast.parse(Path(sys.modules[module].__file__ or "").read_text()).body:
         for line in node.body if isinstance(node, ast.If) else ():
+            if isinstance(line, ast.AnnAssign) and line.value is not None:
+                found[ast.unparse(line.target)] = ast.unparse(line.value)
             if isinstance(line, ast.ImportFrom):
                 try:
                     origin = importlib.import_module(line.module or "")
