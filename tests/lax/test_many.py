@@ -102,3 +102,36 @@ def test_nothing_compiles_for_another_number():
         jnp.array(xs[:n])
         jnp.hstack([x[None] for x in xs[:n]])
     assert len(jax.debug.compiles()) <= 2  # x[None]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int4", "bool", "complex64"])
+def test_parts_are_those_of_numpy(dtype):
+    value = (np.arange(2 * N * 3) % 7).reshape(2, N, 3).astype(jnp.dtype(dtype))
+    x = jnp.asarray(value)
+    limits = [0, 0, 1, *range(2, N, 2)]
+    for mine, numpys in (
+        (jnp.unstack(x, axis=1), [value[:, i] for i in range(N)]),
+        (jnp.split(x, limits, axis=1), np.split(value, limits, axis=1)),
+    ):
+        for a, b in zip(mine, numpys, strict=True):
+            assert a.dtype == b.dtype and a.committed == x.committed
+            np.testing.assert_array_equal(np.asarray(a), b)
+
+
+def test_parts_outlive_the_memory_of_the_whole():
+    x = jnp.arange(float(N)) + 0
+    parts = jnp.unstack(x)
+    jax.jit(lambda x: x * 0 - 1, donate_argnums=0)(x).block_until_ready()
+    assert [float(p) for p in parts] == list(range(N))
+
+
+def test_gradients_of_joins_compile_nothing_that_grows_with_them():
+    def joined(join):
+        return lambda x: (join([x * float(i) for i in range(N)]) ** 2).sum()
+
+    x = jnp.float32([1.0, -2.0])
+    for join in (jnp.concatenate, jnp.stack, jnp.array):
+        expected = 2 * sum(i * i for i in range(N)) * np.asarray(x)
+        np.testing.assert_allclose(jax.grad(joined(join))(x), expected, rtol=1e-6)
+        text = str(jax.make_jaxpr(jax.grad(joined(join)))(x))
+        assert text.count("slice[") == 0

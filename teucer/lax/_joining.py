@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
@@ -103,7 +104,12 @@ class Concatenate(_Joins):
 
     def transpose(self, cts: Sequence[Array], *xs: Array | Undefined, dimension: int) -> Any:
         sizes = [(x.aval if type(x) is Undefined else typeof(x)).shape[dimension] for x in xs]
-        limits = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+        if len(sizes) > _many.SEVERAL and is_constant(sizes):
+            parts = split_p.call(cts[0], sizes=tuple(sizes), axis=dimension)
+            return tuple(
+                ct if type(x) is Undefined else None for x, ct in zip(xs, parts, strict=True)
+            )
+        limits = list(itertools.accumulate(sizes))
         starts = [0, *limits[:-1]]
         return tuple(
             slice_in_dim(cts[0], a, b, axis=dimension) if type(x) is Undefined else None
@@ -219,6 +225,10 @@ class Unstack(Linear):
             )
         return tuple(outs)
 
+    def evaluate(self, x: ArrayLike, *, axis: int, **params: bool) -> tuple[Any, ...]:
+        limits = range(1, np.shape(x)[axis])
+        return _many.part(x, self, {"axis": axis, **params}, limits, axis)
+
     def transpose(self, cts: Sequence[object], x: ArrayLike | Undefined, *, axis: int) -> Any:
         return stack_p.call(*map(array_ops.instantiate, cts), axis=axis)
 
@@ -265,6 +275,10 @@ class Split(Linear):
             outs.append(hlo.slice(ctx, x, start, limit, (1,) * len(start)))
             at += size
         return tuple(outs)
+
+    def evaluate(self, x: ArrayLike, *, sizes: Sequence[int], axis: int) -> tuple[Any, ...]:
+        limits = list(itertools.accumulate(sizes))[:-1]
+        return _many.part(x, self, {"sizes": sizes, "axis": axis}, limits, axis)
 
     def transpose(
         self, cts: Sequence[object], x: ArrayLike | Undefined, *, sizes: Sequence[Size], axis: int

@@ -1,5 +1,5 @@
-"""Many arrays joined eagerly. The time to compile a program grows with the square of its arguments,
-and each number of arrays would be another program."""
+"""Many arrays joined, and an array taken apart, eagerly. The time to compile a program grows with
+the square of its arguments and results, and each number of arrays would be another program."""
 
 from __future__ import annotations
 
@@ -49,6 +49,33 @@ def join(
         return (out,)
     parts = [out for i in range(0, len(xs), SEVERAL) for out in whole(*xs[i : i + SEVERAL])]
     return join(parts, concatenate, {"dimension": axis}, concatenate)
+
+
+def part(
+    x: Value, primitive: Primitive, params: dict[str, Any], limits: Sequence[int], axis: int
+) -> tuple[Any, ...]:
+    """An array taken apart along an axis, at the limits between the parts.
+
+    On a CPU NumPy copies many parts out of the memory of the array. Elsewhere a program does it.
+    """
+    if len(limits) < SEVERAL or typeof(x).is_high:
+        return provided.runner(primitive, params)(x)
+    where = placement_of((x,))
+    if not lie_in_host_memory((x,), where):
+        return provided.runner(primitive, params)(x)
+    pieces = np.split(np.asarray(x), limits, axis)
+    avals = primitive.types(typeof(x), **params)
+    # Copies: a part must not change when the memory of x is donated.
+    with config.transfer_guard("allow"):
+        return tuple(
+            transfer.put(
+                np.array(piece).reshape(aval.shape),
+                where.device,
+                committed=where.committed,
+                aval=aval,
+            )
+            for piece, aval in zip(pieces, avals, strict=True)
+        )
 
 
 def lie_in_host_memory(xs: Sequence[Value], where: Placement) -> bool:
