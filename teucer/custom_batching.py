@@ -34,7 +34,7 @@ def sequential_vmap(f: Callable[..., object]) -> custom_vmap:
             filled = [next(rest) if b else x for x, b in zip(leaves, batched, strict=True)]
             return custom(
                 *pytrees.tree_unflatten(tree, filled)
-            )  # which a further vmap maps likewise
+            )  # which a further vmap maps in the same way
 
         out = lax.map(element, mapped)
         return out, pytrees.tree_map(lambda _: True, out)

@@ -32,7 +32,7 @@ ArrayImpl = xla.ArrayImpl
 
 _Number = TypeVar("_Number", int, float, complex)
 
-# What C++ holds as the type: for keys a stand-in (KeyCarrier), which nothing else sees.
+# The type that C++ holds: for keys a stand-in (KeyCarrier), which nothing else sees.
 ArrayImpl._carried = ArrayImpl.__dict__.get("_carried", ArrayImpl.aval)
 
 
@@ -134,7 +134,7 @@ def _gather(x: ArrayImpl) -> np.ndarray[Any, Any]:
 
 
 def _joined(x: ArrayImpl, shards: Iterable[Shard]) -> np.ndarray[Any, Any]:
-    """The values of an array, of which the shards are all parts."""
+    """The values of an array, from all of its parts."""
     out = np.empty(x.shape, x.dtype)
     for shard in shards:
         if out.size:  # XLA does not divide what has no elements, whatever its sharding says

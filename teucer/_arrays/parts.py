@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def refuse_host_values(args: Sequence[Value], ins: Sequence[Sharding | None], name: str) -> None:
-    """Raise ValueError for host values of which `jit` was told to give processes parts: each
+    """Raise ValueError for host values that `in_shardings` divides over processes, since each
     process may have another value.
 
-    ins: what `in_shardings` says of each argument. name: the function's.
+    ins: the sharding of each argument. name: the name of the function.
     """
     for x, sharding in zip(args, ins, strict=True):
         if not isinstance(x, ArrayImpl) and shardings.is_divided(sharding):

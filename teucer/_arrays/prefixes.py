@@ -1,4 +1,4 @@
-"""What `jit` is given as shardings of arguments and results, and the layouts in it.
+"""The shardings of arguments and results that `jit` is given, and the layouts in them.
 
 Tree prefixes.
 """
@@ -108,7 +108,7 @@ def check_fit(
 
 
 def prefixes(name: str, prefix: Any) -> tuple[Prefix | None, Prefix | None]:
-    """What `jit` was given as shardings, and the layouts in it."""
+    """The shardings that `jit` was given, and the layouts in them."""
     prefix = tuple(prefix) if type(prefix) is list and name == "in_shardings" else prefix
     leaves, tree = pytrees.tree_flatten(prefix)
     for s in leaves:

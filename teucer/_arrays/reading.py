@@ -19,8 +19,8 @@ from teucer._xla.client import XlaRuntimeError
 
 
 class _Ended(threading.local):
-    """What ended the last wait of a thread for an array that NumPy asked for: NumPy takes no
-    exceptions from there, and asks for `__array__` next."""
+    """The exception that ended a thread's last wait for an array that NumPy asked for. NumPy drops
+    exceptions there, and asks for `__array__` next."""
 
     array: Any = None
     error: BaseException | None = None
@@ -75,7 +75,7 @@ def replace_buffers() -> None:
         is_deleted, is_ready = ArrayImpl.is_deleted, xla.is_ready
 
         def __buffer__(x: Any, flags: int) -> memoryview:
-            # What `_refused` does, without its call where there is nothing to do.
+            # As `_refused`, but without a call if there is nothing to refuse.
             if type(x._carried) is KeyCarrier or is_deleted(x) or not is_ready(x):
                 refused = _refused(x)
                 if refused is not None:

@@ -154,7 +154,7 @@ class ShapeDtypeStruct:
 
     @property
     def format(self) -> Format:
-        """How the array lies in memory, None where nothing was said of it, and its sharding."""
+        """The layout of the array, None if none was given, and its sharding."""
         return Format(self._layout, self.sharding)
 
     @property

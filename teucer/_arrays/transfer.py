@@ -219,7 +219,7 @@ def _one_by_one(
 
 
 def check_no_extreme(sharding: Sharding) -> None:
-    """Check that parts of an array that is to be made are not those of a maximum or minimum."""
+    """Refuse to make an array of parts of a maximum or minimum."""
     for kind in sharding._sums():
         if isinstance(kind, str):
             raise NotImplementedError(

@@ -45,8 +45,8 @@ def where(fun: Callable[..., Any]) -> str:
 
 
 def definition(fun: Callable[..., Any]) -> CodeType | type:
-    """The code that all functions made by one line of a program share. For an object, that of its
-    class, or the class."""
+    """The code object that all functions made by one line of a program share. For a callable
+    object: the code of its class, or the class."""
     if isinstance(fun, functools.partial):
         return definition(fun.func)
     unwrapped = inspect.unwrap(fun, stop=_is_users) if hasattr(fun, "__wrapped__") else fun

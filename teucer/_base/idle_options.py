@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-# The kind of a default is that of its values; None stands for options of text or of ints.
+# Values have the type of the default; None stands for options of text or of ints.
 IDLE: dict[str, dict[str, Any]] = {
     "it belongs to a converter or a kernel library that Teucer does not have": {
         "jax2tf_associative_scan_reductions": False,

@@ -1,4 +1,4 @@
-"""What is remembered: of functions and calls, in bounded number, and of objects that are alike."""
+"""Caches: of functions and of calls, in bounded number, and of equal objects."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def remember(found: dict[Any, Any], key: Any, value: Any, limit: int | None = No
 
 @final
 class _Same(weakref.ref[Any]):
-    """A weak reference that equals those to the same object, whatever the object says of equality
-    and hashing."""
+    """A weak reference, equal to others to the same object. The object's own equality and hash are
+    not used."""
 
     __slots__ = ("_id",)
 
@@ -64,8 +64,8 @@ class _Entries(dict[Any, Any]):
 
 @final
 class Memo:
-    """A dictionary for each function, kept as long as the function lives and somebody has the
-    dictionary; those of the RECENT functions that were asked for last are kept here.
+    """A dictionary for each function, kept as long as the function lives and the dictionary is used
+    elsewhere. The dictionaries of the last RECENT functions are kept here.
 
     Values may refer to the function and keep it alive, so the oldest give way to others.
     """
@@ -76,7 +76,7 @@ class Memo:
         _memos.append(self)
 
     def of(self, fun: Any) -> dict[Any, Any]:
-        """What is kept of `fun`; of a callable that cannot be referred to weakly, nothing."""
+        """The dictionary of `fun`; a new, empty one for a callable without weak references."""
         known, recent = self._known, self._recent
         try:
             key = _Same(fun)
@@ -118,9 +118,8 @@ class Memo:
 
 @final
 class Interned(Generic[T]):
-    """Objects by what they are made of, as long as somebody has them: equal ones are one object.
-
-    refs: the same as a dictionary of weak references, for those who cannot afford a call.
+    """Objects by their parts, as long as they are used elsewhere: equal ones are one object. refs:
+    the same as a dictionary of weak references, for code that cannot afford a call.
     """
 
     __slots__ = ("_gone", "refs")

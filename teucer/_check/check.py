@@ -62,7 +62,7 @@ def check(
 
     args, kwargs: what it would be called with: arrays, or their types (ShapeDtypeStruct), also with
     symbolic sizes. It is traced, and not run. memory: bytes of the device that it is to fit in.
-    compiled: whether to compile it too, which tells of collectives that it does not need.
+    compiled: whether to compile it too, which finds collectives that it does not need.
     Silence a finding by a comment on its line: `# teucer: ignore[T401]`.
     Returns a report: its `findings`, text by `str`, `json()` and `sarif()`.
 

@@ -31,7 +31,7 @@ class Range(NamedTuple):
         return self.low == self.high
 
     def joined(self, other: Range) -> Range:
-        """What lies in either."""
+        """The smallest range that contains both."""
         return Range(
             min(self.low, other.low),
             max(self.high, other.high),
@@ -354,7 +354,8 @@ def _of_bits_operation(
 
 
 def _of_bits(x: Range, taken: Any, aval: Any) -> Range | None:
-    """Of whole numbers whose bits are those of positive numbers with a point, in their order."""
+    """The range of integers reinterpreted as floats. Positive floats have the order of their
+    bits."""
     ends = [np.asarray(end, taken.dtype) for end in x[:2]] if x.low >= 0 else []
     if not ends or not dtypes.issubdtype(aval.dtype, np.floating):
         return None

@@ -120,7 +120,7 @@ def flatten_results(out: object, what: str, info: DebugInfo) -> tuple[list[Any],
             )
         elif type(x) is not ArrayImpl and references.may_alias((x,)):
             refers = True
-    # What vmap maps runs nothing later than it seems.
+    # vmap runs its function at once, so a returned reference is not used too late.
     if refers and what != "vmap":
         refuse_returned(leaves, tree, what, info)
     return leaves, tree
@@ -344,7 +344,7 @@ def static_by_name(
         p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
     by_name = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    # What cannot be given by name, though there may be **kwargs.
+    # Arguments that cannot be given by name, though there may be **kwargs.
     nameless = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]
     has_args = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     has_kwargs = any(p.kind is p.VAR_KEYWORD for p in parameters)

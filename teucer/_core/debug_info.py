@@ -19,8 +19,8 @@ class DebugInfo:
     """For messages: what is being traced, and how its flat arguments are called. Looked up when a
     message needs it.
 
-    The function is referred to weakly: what was traced of it is kept as long as it lives. Its code
-    says its place and its parameters when it is gone.
+    Holds the function weakly, since its traces are kept as long as it lives. When it is gone, its
+    code still gives its place and its parameters.
     """
 
     __slots__ = ("_arg_names", "_code", "_fun", "name", "out_tree", "seconds", "transform")

@@ -75,10 +75,10 @@ Atom = Var | Literal
 
 
 class EqnContext(NamedTuple):
-    """What is said of an equation beside its parameters: what the compiler is told of it, by name.
+    """Information about an equation beside its parameters: metadata for the compiler, by name.
 
-    `with ctx.manager:` is what interpreters of jaxprs apply the primitive in; what it stages is
-    said the same of.
+    Interpreters of jaxprs apply the primitive in `with ctx.manager:`. Equations staged there get
+    the same metadata.
     """
 
     xla_metadata: dict[str, str]
@@ -124,7 +124,7 @@ class Eqn:
 
     @property
     def ctx(self) -> EqnContext:
-        """What is said of the equation beside its parameters."""
+        """Information about the equation beside its parameters."""
         return EqnContext(dict(tags_of(self.source) or ()))
 
     def replace(self, **changes: object) -> Eqn:
@@ -230,7 +230,7 @@ class Jaxpr:
 
     @property
     def dialects(self) -> frozenset[str]:
-        """The dialects of its types and primitives, and of those of jaxprs in it."""
+        """The dialects of all types and primitives, inner jaxprs included."""
         known: frozenset[str] | None = self.cache.get("dialects")
         if known is not None:
             return known
@@ -325,10 +325,10 @@ class ClosedJaxpr:
         return self.jaxpr.cache
 
     def kept(self, key: object, make: Callable[[], object]) -> Any:
-        """What `make` makes of this jaxpr, kept on it.
+        """The result of `make`, kept on the jaxpr under a key.
 
-        Not kept: what is made with constants that a trace now running owns, nor anything of a jaxpr
-        with constants.
+        Not kept: results with constants of a running trace, and anything for a jaxpr with
+        constants.
         """
         if self.consts:
             return make()
@@ -349,7 +349,7 @@ class ClosedJaxpr:
 
     @property
     def all_invars(self) -> list[Var]:
-        """The variables of constants, and those of arguments."""
+        """The variables of constants, then of arguments."""
         return [*self.jaxpr.constvars, *self.jaxpr.invars]
 
     def with_consts(self, consts: Sequence[Value]) -> ClosedJaxpr:
@@ -397,7 +397,7 @@ def _constants(made: object) -> Iterator[Any]:
 
 
 def refers(args: Sequence[Value], params: Params) -> bool:
-    """Whether a call that carries jaxprs or functions has to do with references."""
+    """Whether a call that carries jaxprs or functions uses references."""
     carries = False
     for inner in jaxprs_in_params(params):
         if REFERENCES in inner.dialects:

@@ -9,8 +9,7 @@ HOST_KIND = "pinned_host"
 
 
 class MemorySpace(enum.Enum):
-    """Where an array is: in the memory of its devices, or in that of the host which devices can
-    read. Any: not known.
+    """Where an array is: in device memory, or in host memory that devices can read. Any: not known.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> x = jax.device_put(jnp.ones(2), jax.memory.Space.Host)
@@ -22,7 +21,7 @@ class MemorySpace(enum.Enum):
     Host = enum.auto()
     Any = enum.auto()
 
-    __hash__ = object.__hash__  # which types are found by; that of Enum is a function of Python
+    __hash__ = object.__hash__  # part of types' keys; Enum's is Python, and slow
 
     def __repr__(self) -> str:
         return f"MemorySpace.{self.name}"

@@ -151,8 +151,8 @@ class within:
 
 
 def called(fun: Callable[..., object], *args: Value, **kwargs: object) -> Any:
-    """The result of a function: while one of the user runs, operations come from its lines,
-    whatever equation is evaluated."""
+    """The result of a function. While a function of the user runs, operations get its lines, not
+    those of the equation that is being evaluated."""
     saved = _names.place
     if saved is None or is_own(fun):
         return fun(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""What a primitive that carries programs is: a call, a branch or a loop of them.
+"""The structure of primitives that carry programs: a call, a branch or a loop.
 
 Interpreters of jaxprs ask `of(eqn)`, so that a parameter is read in one place: beside the class
 that has it, which says its structure by `structured`. A view shows an equation on its operands, or
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Call(NamedTuple):
     """The results are those of `body` on the operands.
 
-    consts: how many operands, the first, are what the function of the user closes over.
+    consts: the number of leading operands that the user's function closes over.
     """
 
     body: ClosedJaxpr
@@ -49,9 +49,8 @@ class Mapped(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """Runs one program on the operands; `index` says which.
-
-    platforms: where the index says the platform, those of each program; None for other branches.
+    """Runs one program on the operands; `index` says which. platforms: the platforms of each
+    program, if the index numbers the platform; else None.
     """
 
     index: Any
@@ -118,7 +117,7 @@ class Loop(NamedTuple):
         element: Callable[[Any, int], Any],
         holds: Callable[[Any], bool],
     ) -> tuple[list[Any], list[list[Any]]]:
-        """What is carried at the end, and the other results of each step, by place.
+        """The last carry, and the other results of each step, by place.
 
         call(step, program, values) -> results; element(x, place); holds(result of the condition).
         """
@@ -159,9 +158,10 @@ Class = TypeVar("Class", bound=type)
 def structured(
     kind: Kind, view: Callable[..., Structure], params: Callable[[Any], dict[str, Any]]
 ) -> Callable[[Class], Class]:
-    """A decorator of classes of primitives, which says their structure.
+    """A decorator of primitives' classes that states their structure.
 
-    view(operands, **params) is it. params(structure) are those of the parameters that it says.
+    view(operands, **params) gives the structure. params(structure) gives the parameters that it
+    determines.
     """
 
     def defined(cls: Class) -> Class:
@@ -208,14 +208,14 @@ def is_loop(primitive: Primitive) -> bool:
 
 
 def kind_of(primitive: Primitive) -> Kind | None:
-    """What a primitive is: `Call`, `Mapped`, `Branch` or `Loop`; None if it is none of them."""
+    """The kind of a primitive: `Call`, `Mapped`, `Branch` or `Loop`; None if it is none of them."""
     form = _form_of(type(primitive))
     return None if form is None else form.kind
 
 
 def of(eqn: Eqn, operands: Sequence[Any] | None = None) -> Structure | None:
-    """What an equation is, on values in the place of its operands where they are given; None for
-    operations, and for primitives that do something else with the programs that they carry.
+    """The structure of an equation, on other values in place of its operands if they are given.
+    None for operations, and for primitives that use their programs in another way.
 
     >>> import teucer as jax
     >>> closed = jax.make_jaxpr(lambda xs: jax.lax.scan(lambda c, x: (c + x, c), 0., xs))(
@@ -236,8 +236,8 @@ def of_call(
 
 
 def presumed(eqn: Eqn, operands: Sequence[Any] | None = None) -> Call | None:
-    """What an equation of a library's primitive seems to be: a call of the one program that it
-    carries, if this takes and gives arrays of its types; None otherwise."""
+    """The structure guessed for an equation of a library's primitive: a call of the one program
+    that it carries, if the types of operands and results agree; None otherwise."""
     found = [p for p in eqn.params.values() if isinstance(p, ClosedJaxpr)]
     if len(found) != 1 or kind_of(eqn.primitive) is not None:
         return None

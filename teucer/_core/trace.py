@@ -192,7 +192,7 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
 
     @property
     def mat(self) -> Any:
-        """What the type says of manual mesh axes."""
+        """The kinds of variation over manual mesh axes that the type states."""
         return self.aval.mat
 
     @property

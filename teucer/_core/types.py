@@ -52,7 +52,7 @@ class Aval(Stated):
         raise TypeError(f"values of type {self} have no tangents")
 
     def cotangent_aval(self) -> Aval:
-        """The type of cotangents: that of tangents, since cotangents here are unconjugated."""
+        """The type of cotangents: the type of tangents, since cotangents here are unconjugated."""
         return self.tangent_aval()
 
     @property
@@ -325,10 +325,8 @@ class ShapedArray(Aval):
 
     @property
     def carrier(self) -> Any:
-        """What the C++ array holds as its type: this, or for an extended dtype a stand-in with a
-        NumPy dtype.
-
-        C++ has no arrays of float0, which carry nothing: booleans stand in their place.
+        """The type that a C++ array of this type holds: this type, or for an extended dtype a
+        stand-in with a NumPy dtype. C++ has no arrays of float0; arrays of booleans replace them.
         """
         if not self.extended:
             return (
@@ -373,14 +371,14 @@ class ShapedArray(Aval):
 
     @property
     def mat(self) -> Any:
-        """What the type says of manual mesh axes."""
+        """The kinds of variation over manual mesh axes that the type states."""
         return provided.parts().manual_type(self)
 
     manual_axis_type = mat
 
     def _manual_text(self) -> str:
-        """Over which mesh axes the value varies, is still to be summed, or its cotangent is: `{V:x,
-        U:(y,z)}`."""
+        """The mesh axes over which the value varies, is unreduced, or has an unreduced cotangent:
+        `{V:x, U:(y,z)}`."""
         kind = self.partition.spec.combined if self.unreduced else ""
         axes = {"V": self.vma, f"U_{kind}" if kind else "U": self.unreduced, "R": self.reduced}
         parts = [
@@ -431,8 +429,8 @@ def shape_text(shape: Sequence[Size]) -> str:
 class KeyCarrier:
     """The type that a C++ array of extended dtype holds.
 
-    C++ tells types apart by the buffer's element type, by shape and by weak type: no words are weak
-    but those of keys, and the axes of size 1 behind the words number the generator.
+    C++ tells types apart by element type, shape and weak type. So words of keys are weakly typed,
+    as no other words are, and the number of trailing axes of size 1 identifies the generator.
     """
 
     __slots__ = ("shape", "dtype", "weak_type", "logical", "ndim")

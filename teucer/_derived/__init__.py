@@ -1,1 +1,1 @@
-"""What is built on the transformations."""
+"""Functions built on the transformations."""

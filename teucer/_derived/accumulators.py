@@ -1,4 +1,4 @@
-"""What backward rules give cotangents to."""
+"""Accumulators: the objects that backward rules add cotangents to."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class GradAccum:
-    """What a backward rule gives cotangents of an argument of type `aval` to, with `accum`.
-    `freeze` gives their sum."""
+    """Adds up the cotangents of an argument of type `aval`: a backward rule calls `accum`, and
+    `freeze` gives the sum."""
 
     def __init__(self, aval: Aval) -> None:
         self.aval = aval

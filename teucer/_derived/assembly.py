@@ -81,7 +81,7 @@ def make_array_from_single_device_arrays(
 
 
 def _as_shape(name: str, shape: Any) -> tuple[int, ...]:
-    """A shape as ints; one int is that of a vector."""
+    """A shape as ints; one int is the shape of a vector."""
     try:
         sizes = shape if isinstance(shape, Iterable) else (shape,)
         return tuple(map(operator.index, sizes))
@@ -90,7 +90,7 @@ def _as_shape(name: str, shape: Any) -> tuple[int, ...]:
 
 
 def _no_part(x: object, arrays: Sequence[object]) -> Exception:
-    """What is no array on a device, a traced value say, cannot be a part of one."""
+    """Only arrays on devices, not traced values say, can be parts of an array."""
     if isinstance(x, Tracer):
         return ValueError(
             "jax.make_array_from_single_device_arrays requires a list of concrete arrays as "
@@ -204,7 +204,7 @@ def make_array_from_callback(
 
 
 def _placed(name: str, where: object) -> tuple[Any, Layout | None]:
-    """A sharding, or that of a Format, and its layout.
+    """A sharding, or the sharding of a Format, and its layout.
 
     Raises TypeError for a Format without one, or with a layout that is left to the compiler.
     """

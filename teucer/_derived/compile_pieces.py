@@ -58,7 +58,8 @@ def pieces_of(job: Job) -> Pieces | None:
     lowerings = _lowered(job, in_pieces, donated)
     named = {lowering.placement for lowering in lowerings.values()} - {placement}
     where = next(iter(named), placement)
-    # What names a mesh runs over it as a whole; of a device, all pieces run there.
+    # A program that names a mesh is one executable over it; one that names a device runs all pieces
+    # there.
     if len(named) > 1 or where.mesh is not None or where.platform != placement.platform:
         return None
     if not job.target.keeps_callbacks and any(one.callbacks for one in lowerings.values()):
@@ -170,7 +171,7 @@ def compile_pieces(job: Job, pieces: Pieces) -> Program:
 
 
 def _between(pieces: CutProgram) -> set[Jaxpr]:
-    """What runs between the calls of functions, where it takes but little of the time."""
+    """The parts between calls of functions, if they take little of the time."""
     between = {p.jaxpr for p in pieces.pieces if not p.calls}
     return set() if len(between) > sum(max(p.calls, 1) for p in pieces.pieces) // 8 else between
 

@@ -190,7 +190,7 @@ class CustomVmapCall(Primitive):
                 return outs
 
             outs = out_dims.kept(*batch_flat(flat, axis, values, dims), axis)
-            # Both batched: the new axis goes in front of that which the call has.
+            # Both batched: the new axis goes in front of the batch axis that the call has already.
             return [
                 y if d is None or not b else array_ops.moveaxis(y, 1, 0)
                 for y, d, b in zip(outs, out_dims.dims, flags, strict=True)

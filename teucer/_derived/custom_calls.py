@@ -1,6 +1,4 @@
-"""What functions with rules of their own share.
-
-How they are called, and their calls as a primitive.
+"""Functions with rules of their own: how they are called, and their calls as a primitive.
 """
 
 from __future__ import annotations
@@ -77,7 +75,7 @@ class CustomFunction:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def flatten_call(self, args: tuple[object, ...], kwargs: Params) -> FlatCall:
-        """A call with the arguments that are not differentiated as static ones, all by position."""
+        """A call with all arguments by position. Those that are not differentiated are static."""
         args = resolve_kwargs(self.fun, args, kwargs, type(self).__name__)
         fixed = {i % len(args) for i in self.nondiff_argnums if -len(args) <= i < len(args)}
         if self.nondiff_argnames:
@@ -126,8 +124,8 @@ def _has_position(signature: inspect.Signature, name: str) -> bool:
 
 
 class OutTypes:
-    """What a function with a custom rule was seen to return, which the results of the rule must be
-    like."""
+    """The results that a function with a custom rule returned. The results of the rule must have
+    their tree and types."""
 
     __slots__ = ("avals", "tree")
 
@@ -140,8 +138,7 @@ class OutTypes:
         self.tree, self.avals = tree, [typeof(y) for y in outs]
 
     def check(self, tree: PyTree, outs: Sequence[Value], head: str, function: str) -> None:
-        """Raise TypeError if a rule returned something else. head: what is said of the rule
-        first."""
+        """Raise TypeError if a rule returned something else. head: the beginning of the message."""
         if self.tree is None:
             return
         avals = [typeof(y) for y in outs]
@@ -205,7 +202,7 @@ class SymbolicZero:
 
 
 def zero_from_primal(val: Value, symbolic_zeros: bool = False) -> Any:
-    """The zero among the tangents of a tree of arrays: arrays, of dtype float0 for integers, or
+    """Zero tangents for a tree of arrays: arrays of zeros, of dtype float0 for integers, or
     SymbolicZeros.
 
     >>> zero_from_primal(2.)
@@ -303,7 +300,7 @@ class CustomCall(Primitive):
         call_jaxpr: ClosedJaxpr,
         **params: object,
     ) -> Any:
-        # Its derivative has been taken, or nobody asks for one.
+        # Its derivative has been taken, or no transformation asks for one.
         inner = discharged(call_jaxpr, groups)
         return inner.split(inner.jaxpr(*operands))
 

@@ -190,7 +190,7 @@ class Pushforward:
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """What is known of the derivative, the jaxpr first, as libraries read it."""
+        """The parts of the derivative, the jaxpr first, as libraries read them."""
         return (
             self.jaxpr,
             self.in_tree,

@@ -242,7 +242,7 @@ def _as_weak_as(aval: ShapedArray, block: object) -> Any:
 def _on_basis(
     f: Callable[[Any], Sequence[Value]], aval: ShapedArray
 ) -> tuple[list[Any], list[int | None]]:
-    """What a linear function of a tangent gives for the standard basis, and the batch axes."""
+    """The results of a linear function for the standard basis of tangents, and their batch axes."""
     lies_over_mesh = aval.partition is not None or aval.vma
     if aval.symbolic or aval.tangent_aval().dtype == float0 or aval.size < 2 or lies_over_mesh:
         return batch_flat(f, Axis(aval.size), [_basis(aval)], [0])

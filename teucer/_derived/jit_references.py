@@ -1,7 +1,6 @@
-"""Programs that are given references, or values of high types: they run on arrays.
+"""Programs that are given references, or values of high types. They run on arrays.
 
-In place where they change those of references, which get the results. High values are taken apart
-(docs/high_types.md).
+Arrays of references are changed in place. High values are taken apart (docs/high_types.md).
 """
 
 from __future__ import annotations
@@ -37,10 +36,8 @@ def takes_references(args: Sequence[Value]) -> bool:
 
 
 class OnArrays(NamedTuple):
-    """A job on arrays in the place of references, and where what it changes goes.
-
-    changed: for each result behind those of the function, the number of the argument whose
-    reference gets it.
+    """A job on arrays in place of references. changed: for each further result behind the
+    function's own, the number of the argument whose reference gets it.
     """
 
     job: Job
@@ -79,7 +76,7 @@ class OnValues(NamedTuple):
     changed: list[Value]
 
     def write(self, outs: Sequence[Value]) -> Sequence[Value]:
-        """Give references what has become of them; the results of the function are left."""
+        """Store the changed arrays in their references; return the results of the function."""
         n = len(outs) - len(self.changed)
         for ref, value in zip(self.changed, outs[n:], strict=True):
             array_ops.write_reference(ref, value)
@@ -97,9 +94,8 @@ def on_values(closed: ClosedJaxpr, args: Sequence[Value]) -> OnValues:
 
 
 def on_arrays(job: Job, args: Sequence[Value]) -> OnArrays:
-    """A job for arguments some of which are references, or stand for some, as one on arrays.
-
-    Arrays that it changes are donated, and stay where they are.
+    """A job for arguments among which are references, or values that contain some, as a job on
+    arrays. Arrays that it changes are donated, and stay where they are.
     """
     found, own, ids = _grouped(ClosedJaxpr(job.jaxpr, ()), args)
     assert not found.jaxpr.consts
@@ -179,7 +175,7 @@ def run_fast(
 
 
 def _dispatcher(job: Job) -> Callable[..., tuple[Any, ...]]:
-    """What runs a job on arrays again and again: C++ finds the program."""
+    """Runs a job on arrays again and again: C++ finds the program."""
 
     def cache_miss(*given: Value) -> tuple[Any, Any]:
         program = program_for(job._replace(placement=placement_of(given)))

@@ -296,7 +296,7 @@ linear_program_p = LinearProgram()
 
 
 def _runner(closed: ClosedJaxpr) -> Callable[..., Any]:
-    """What runs a pass: a C++ dispatcher, which asks how for each placement of the arguments."""
+    """Runs a pass: a C++ dispatcher, which compiles for each placement of the arguments."""
     jaxpr = closed.jaxpr
     name = "pass" if jaxpr.debug_info is None else jaxpr.debug_info.name
     tree = tree_structure((0,) * len(jaxpr.outvars))

@@ -43,7 +43,7 @@ class Live(NamedTuple):
 
 
 class Saving(NamedTuple):
-    """What a `checkpoint` would take off the peak, about."""
+    """An estimate of the bytes by which a `checkpoint` would lower the peak."""
 
     what: str
     place: str
@@ -237,8 +237,8 @@ def _users(jaxpr: Jaxpr) -> dict[Atom, list[Any]]:
 
 
 def _within(eqn: Eqn) -> int:
-    """The bytes that an equation needs while it runs, beside its operands and results. Elements of
-    what a loop steps through are copied."""
+    """The bytes that an equation needs while it runs, beside its operands and results. A loop
+    copies each element of the arrays that it steps through."""
     most = 0
     loop = structure.of(eqn) if eqn.primitive.higher_order else None
     n_xs = len(loop.xs) if isinstance(loop, structure.Loop) else 0

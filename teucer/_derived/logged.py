@@ -1,4 +1,4 @@
-"""What a backward rule gives beside cotangents: named arrays, its logs."""
+"""Logs: named arrays that a backward rule gives beside cotangents."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Logged(list[Any]):
 
 @dataclass
 class CondSum:
-    """What the branches of a `cond` log under one name: `index` says which of them ran, and
+    """The logs of a `cond`'s branches under one name: `index` says which of them ran, and
     `branches` has what each logs, zeros for those that did not run, None for those that log nothing
     of that name.
 
@@ -62,8 +62,8 @@ class Ran(NamedTuple):
 
 
 def pair_of(result: object, said: tuple[str, str]) -> tuple[Any, dict[Any, Any]]:
-    """The cotangents and the logs that a rule returns. said: what is said of a result that is no
-    pair, and of a second element that is no dict."""
+    """The cotangents and the logs that a rule returns. said: the messages for a result that is no
+    pair, and for a second element that is no dict."""
     if not isinstance(result, tuple | list) or len(result) != 2:
         raise TypeError(f"{said[0]} {result!r:.200}.\n  Return (cotangents, None) to log nothing.")
     cts, logs = result

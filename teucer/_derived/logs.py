@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 
 class Threaded(NamedTuple):
-    """A linear program with inputs for the logs of the rules in it, after its own.
+    """A linear program with further inputs, last, for the logs of the rules in it.
 
-    parts: the types of these. template: the logs, with a Leaf for each array. ran: for each name
-    the place of an input whose cotangent is 1 if its rule ran, and how many axes that has.
+    parts: the types of these inputs. template: the logs, with a Leaf for each array. ran: for each
+    name (place, axes): the cotangent of that input is 1 if the rule ran, and has so many axes.
     """
 
     jaxpr: Jaxpr

@@ -1,5 +1,4 @@
-"""What interpreters and primitives of libraries written for JAX ask of a primitive, beside its
-rules.
+"""Members of primitives, beside rules, that only libraries written for JAX ask for.
 
 Primitives of libraries inherit it (`interpreters._primitive`). For others it is looked up here, and
 loaded with the first such question.
@@ -66,13 +65,12 @@ class Members:
         return list(outs) if self.multiple_results else outs[0], self.effects(*avals, **params)
 
     def get_bind_params(self, params: Params) -> dict[str, Any]:
-        """The parameters with which an interpreter of jaxprs calls `bind`: those of the
-        equation."""
+        """The parameters with which an interpreter of jaxprs calls `bind`: the equation's own."""
         return params
 
 
 def member(primitive: Primitive, name: str) -> Any:
-    """What `primitive.name` is, if the primitive itself does not say it.
+    """The member `name` of a primitive whose class does not define it.
 
     Raises AttributeError for names that are no members.
 

@@ -361,8 +361,7 @@ def compute_on(
     out_memory_spaces: object = None,
     compiler_options: Params | None = None,
 ) -> Any:
-    """Where the operations in a `with` block, or of a function that it decorates, are to be
-    computed.
+    """Compute the operations in a `with` block, or of a decorated function, in a given place.
 
     compute_type: 'device', 'device_host', the host of the device; 'tpu_sparsecore'; 'gpu_stream:N'.
     It may be the first argument, as before JAX 0.11.

@@ -334,8 +334,8 @@ def _source(x: Tracer, device: object) -> dict[str, Any]:
 
 
 def filled_at(x: Value, where: object) -> Any:
-    """What has just been made of equal elements, on a device or laid out; a program makes it where
-    it runs."""
+    """A new array of equal elements, placed on a device or laid out. Within a program, the program
+    makes it where it runs."""
     if where is None or (
         isinstance(x, Tracer) and isinstance(where, Device | SingleDeviceSharding)
     ):
@@ -344,7 +344,8 @@ def filled_at(x: Value, where: object) -> Any:
 
 
 def _stated(where: object) -> Any:
-    """What a sharding says: None for that of a type without a mesh, or over Manual axes alone."""
+    """A sharding, or None if it says nothing: it is of a type without a mesh, or over Manual axes
+    alone."""
     if type(where) is NamedSharding and isinstance(where.mesh, AbstractMesh):
         return (
             None if is_of_no_mesh(where) or where.mesh.are_all_axes_manual else with_devices(where)

@@ -74,7 +74,7 @@ def pjit(
 
 
 def _over(name: str, prefix: object, mesh: meshes.Mesh) -> Any:
-    """What `pjit` was given as shardings, over the mesh of a block."""
+    """The shardings that `pjit` was given, over the mesh of a `with` block."""
 
     def named(s: Value) -> Any:
         return (

@@ -162,8 +162,8 @@ def _made(jaxpr: Jaxpr) -> int:
 remat_p = Remat()
 
 
-# Which operands of the second computation the compiler must not merge with those of the first: all,
-# none, or those marked.
+# Which operands of the second computation are behind a barrier, so that the compiler does not merge
+# it with the first: all, none, or the marked ones.
 Pinned: TypeAlias = "bool | tuple[bool, ...]"
 
 
@@ -229,7 +229,7 @@ def _plan(closed: ClosedJaxpr, unknown: tuple[bool, ...], policy: Policy | None)
 def _offloading(
     run_now: ClosedJaxpr, offloaded: Sequence[Offloadable | None], n_known: int
 ) -> ClosedJaxpr:
-    """What runs now, with those of the saved values that are offloaded moved to their memory."""
+    """The part that runs now. Saved values that are offloaded are moved to their memory."""
     if not any(offloaded):
         return run_now
 
@@ -364,8 +364,8 @@ def _looks_again(eqn: Eqn, known: Jaxpr, policy: Policy | None) -> bool:
         return False
     if _answer(policy, eqn) is None:
         return True
-    # A value that is named and not saved is there in the backward pass, as inputs are: looking at
-    # it keeps nothing.
+    # A value that is named and not saved is available in the backward pass, as inputs are. So a
+    # callback that shows it makes no value be saved.
     again = {
         *known.invars,
         *[

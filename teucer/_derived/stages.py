@@ -76,7 +76,7 @@ class ArgInfo:
 
 
 class OutInfo(NamedTuple):
-    """What is known of one result."""
+    """The type of one result."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -193,8 +193,7 @@ class Traced(Stage):
 
     @property
     def out_info(self) -> Any:
-        """Shapes and dtypes of the results, and what `jit` was told of where they are, as their
-        tree."""
+        """Shapes, dtypes and the shardings given to `jit` of the results, as their tree."""
         structs = [
             as_struct(a)
             if where is None or a.is_high
@@ -224,10 +223,9 @@ class Traced(Stage):
     def lower(
         self, *, lowering_platforms: Sequence[str] | None = None, _private_parameters: object = None
     ) -> Lowered:
-        """The program as StableHLO.
-
-        lowering_platforms: for which platforms; by default that of the device on which the program
-        will run, or that the mesh in force says. Raises ValueError where nothing says it.
+        """The program as StableHLO. lowering_platforms: for which platforms; by default the
+        platform of the device on which the program will run, or of the mesh in force. Raises
+        ValueError where nothing says it.
         """
         platforms = tuple(lowering_platforms or (self.job.placement.platform,))
         if not lowering_platforms:
@@ -597,7 +595,7 @@ class Compiled(Stage):
 
 
 def _other_tree(expected: PyTreeDef, found: PyTreeDef) -> str:
-    """What to say of a call with arguments of another tree."""
+    """The error for a call with arguments of another tree."""
     listed = [
         f"    * at {_place(path)}, seen {a} but now given {b}, so {why}"
         for path, a, b, why in pytrees.equality_errors_pytreedef(expected, found)

@@ -74,7 +74,7 @@ def eval_shape(fun: Callable[..., object], *args: object, **kwargs: object) -> A
     """Shapes and dtypes of a function's results, as ShapeDtypeStructs, without computing them.
 
     args, kwargs: arrays, or anything with shape and dtype. Of a jitted function, static arguments
-    as they are; what it was told of where results are is in the structs.
+    as they are; the structs have the shardings of results that it was given.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.eval_shape(jnp.sin, jax.ShapeDtypeStruct((2,), jnp.float32))

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from teucer._core.typing import Cotangent, Value
 
 
-# What a question about a linear value answers but for isolated values, which a linear function
-# cannot tell from their neighbours. rule(same): whether all operands are one value.
+# Comparisons with linear operands, answered as they hold for all but isolated values. A linear
+# function cannot treat those differently. rule(same): whether all operands are one value.
 almost_everywhere: Rules[Callable[[bool], bool]] = Rules("linear programs")
 
 
@@ -79,8 +79,8 @@ def transposed_rule(
 
 
 def _in_general(closed: ClosedJaxpr, linear: Sequence[bool]) -> ClosedJaxpr:
-    """The program at values of its linear operands that are like their neighbours; itself, if it
-    asks nothing about them."""
+    """The program with its comparisons of linear operands answered for general values; the program
+    itself, if there are none."""
     answered: list[Eqn] = []
 
     def staged(*args: Value) -> list[Any]:

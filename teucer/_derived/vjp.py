@@ -170,14 +170,13 @@ class _Behind:
 
 @final
 class VJP:
-    """The function from cotangents of results to cotangents of arguments, and what it has saved for
-    that.
+    """The function from cotangents of results to cotangents of arguments, with its saved values.
 
     args_res: one entry an argument, of its tree, with the arguments' arrays that the backward pass
     needs; `NotNeeded()` for others, and `NotSaveable()` for those that must be assigned first.
     opaque_residuals: what was computed for it. A pytree, whose leaves are both.
     fun: the function that calls go to, with these two before the cotangents. It may be assigned.
-    Equality of the trees of two such objects is that of their `fun`.
+    The trees of two such objects are equal if their `fun` are.
 
     >>> import teucer as jax
     >>> x, y = jax.numpy.ones(2), jax.numpy.zeros(2)
@@ -199,8 +198,8 @@ class VJP:
         fun: Any = None,
     ) -> None:
         self._backward, self.args_res, self.opaque_residuals = backward, args_res, opaque_residuals
-        # What a call calls, and all that says as a pytree which function this is. Libraries put a
-        # function around it in its place, with an equality of their own.
+        # The function that a call calls; as a pytree, it alone identifies the object. Libraries put
+        # a function around it in its place, with an equality of their own.
         self.fun = backward if fun is None else fun
 
     @classmethod
@@ -272,10 +271,10 @@ class VJP:
         the trees of the arguments.
 
         Where a leaf is a reference, its cotangent is added to it, and the result has a GradRef in
-        its place. In that of `jax.ad.DontWant()` it has a DidntWant, and in that of anything else
-        the cotangent.
-        Where the argument was itself a reference, what the reference given here holds is the
-        cotangent of what the argument held in the end, and becomes that of what it held at first.
+        its place. For `jax.ad.DontWant()` the result has a DidntWant, and for anything else the
+        cotangent.
+        For an argument that was itself a reference: the reference given here holds the cotangent of
+        its last value, and gets the cotangent of its first value.
 
         >>> import teucer as jax
         >>> total = jax.new_ref(1.)

@@ -19,7 +19,7 @@ def refusal(doing: str, devices: Sequence[Any]) -> str:
     )
 
 
-# What jaxlib says of arrays that are to lie there, from the host and from other devices.
+# jaxlib's messages for arrays that are to be put there, from the host and from other devices.
 _SAID = "compile-only client", "non-PjRt-compatible client"
 
 

@@ -1,4 +1,4 @@
-"""What a type says of the manual mesh axes of `shard_map`, as an object."""
+"""How values of a type vary over the manual mesh axes of `shard_map`, as an object."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _remake(
 
 
 def manual_type(aval: ShapedArray) -> ManualAxisType:
-    """What the type of an array says of manual mesh axes."""
+    """How an array of this type varies over manual mesh axes."""
     manual = frozenset() if aval.partition is None else aval.partition.mesh.manual_axes
     unreduced = aval.unreduced.intersection(manual)
     return ManualAxisType(

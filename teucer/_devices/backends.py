@@ -16,7 +16,7 @@ from teucer._xla import client as xla
 _ALIASES = {"gpu": ("cuda", "rocm")}
 # The default platform is the first of these that there is.
 _PREFERENCE = ("tpu", "cuda", "rocm", "cpu")
-# Users' platforms of a higher priority come before those of plugins.
+# Users' platforms of a higher priority come before platforms of plugins.
 _PLUGIN_PRIORITY = 200
 
 logger = logging.getLogger("teucer")
@@ -25,8 +25,8 @@ _lock = threading.RLock()
 
 
 class Factory(NamedTuple):
-    """What makes the client of a platform that users register. quiet: whether the other platforms
-    do where it fails."""
+    """The maker of a client for a platform that users register. quiet: whether the other platforms
+    are used if it fails."""
 
     make: Callable[[], Any]
     priority: int
@@ -118,8 +118,8 @@ def _make_client(name: str, libraries: dict[str, str]) -> Any:
 
 
 def _plugin_options(name: str) -> dict[str, Any]:
-    """What a plugin's client is told: by the option jax_pjrt_client_create_options, and which GPUs
-    to use."""
+    """The options of a plugin's client: from jax_pjrt_client_create_options, and which GPUs to
+    use."""
     given = config.config.jax_pjrt_client_create_options or {}
     if isinstance(given, str):
         given = dict(pair.split(":", 1) for pair in filter(None, given.split(";")))

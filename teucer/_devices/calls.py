@@ -1,4 +1,4 @@
-"""Calls of programs that run over several processes, and what is said of two that differ."""
+"""Calls of programs that run over several processes, and the error for two that differ."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ONE_THREAD = "Let one thread make such calls, or have threads wait for each oth
 
 
 class Program(Protocol):
-    """What processes know of a program that runs over several of them, its group.
+    """A program that runs over several processes, its group.
 
     limited: whether only so many of its calls may be in flight.
     """
@@ -97,7 +97,7 @@ def hexadecimal(call: Call) -> str:
 
 
 def two_threads(first: Call, second: Call) -> str:
-    """What is said of calls of two threads of this process, which are made at once."""
+    """The error for calls that two threads of this process make at once."""
     lines = "".join(
         f"\n    thread {threads.name_of(call.thread)}: {call.program.name}, called at {call.line}"
         for call in (first, second)

@@ -1,8 +1,6 @@
-"""Host values that several processes say to be the same: compared before they become arrays over
-all.
-
-Each process writes a hash of its values to the coordination service and reads those of the others.
-Only where one differs are values exchanged, for the error.
+"""Host values that several processes must give alike: compared before they become arrays over all.
+Each process writes a hash of its values to the coordination service and reads the hashes of the
+others. Only where one differs are values exchanged, for the error.
 """
 
 from __future__ import annotations
@@ -33,9 +31,8 @@ def group_of(devices: Sequence[Any]) -> tuple[int, ...]:
 def compare(
     what: str, named: Sequence[tuple[str, np.ndarray[Any, Any]]], group: tuple[int, ...]
 ) -> None:
-    """Check that all processes of a group give the same values, bit for bit.
-
-    what: who takes them. named: the values with names for the error.
+    """Check that all processes of a group give the same values, bit for bit. what: the function
+    that takes them. named: the values with names for the error.
     Raises DifferentValues in every process, and ProcessFailure if one does not come.
     """
     import hashlib  # 2 ms to load

@@ -1,4 +1,4 @@
-"""What a report of a defect should say of the machine."""
+"""The facts about the machine that a report of a defect needs."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 _GOOGLE, _NVIDIA, _AMD = "0x1ae0", "0x10de", "0x1002"
 _STORAGE, _NETWORK, _DISPLAY, _ACCELERATOR = "0x01", "0x02", "0x03", "0x12"
 
-# What libtpu reads when it is loaded. Where no TPU is, it neither asks a metadata server, nor
-# writes logs, nor keeps other processes from compiling.
+# Environment variables that libtpu reads when it is loaded. Where no TPU is, it neither asks a
+# metadata server, nor writes logs, nor keeps other processes from compiling.
 _WITHOUT = {
     "tpu": {
         "TPU_SKIP_MDS_QUERY": "1",
@@ -28,8 +28,8 @@ _WITHOUT = {
 
 
 def lacks(platform: str, root: str = "/") -> str | None:
-    """What this machine lacks for the plugin of a platform; None if it has all, or that is not
-    known.
+    """The hardware that a platform's plugin needs and this machine lacks; None if it has all, or
+    that is not known.
 
     root: the folder that holds `dev` and `sys`.
     """
@@ -40,8 +40,8 @@ def lacks(platform: str, root: str = "/") -> str | None:
 
 
 def quiet(platform: str, root: str = "/") -> None:
-    """Before the plugin of a platform is loaded: have libtpu, where no TPU is, be quick, silent and
-    not alone. What users have set stays."""
+    """Before the plugin of a platform is loaded: make libtpu quick and silent if there is no TPU,
+    and let several processes use it. Variables that users have set stay."""
     if lacks(platform, root) is not None:
         for name, value in _WITHOUT.get(platform, {}).items():
             os.environ.setdefault(name, value)

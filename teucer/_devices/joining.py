@@ -173,8 +173,8 @@ def _choose_devices(given: int | Sequence[int] | None, cluster: clusters.Cluster
 def _connect(
     address: str, count: int, number: int, bind: str | None, start: int, heartbeat: int, end: int
 ) -> None:
-    # jaxlib ends a process whose connection fails, with a text that names nobody. So its own
-    # patience is longer than ours, and it waits in a thread of its own.
+    # jaxlib ends a process whose connection fails, with a text that names no process. So it waits
+    # longer than we do, in a thread of its own.
     patience = {
         "heartbeat_timeout": 10 * heartbeat,
         "start_timeout": start + 3600,
@@ -275,7 +275,7 @@ def _take_number(client: Any, number: int) -> None:
 
 
 def _agree_on_count(client: Any, number: int, count: int, seconds: int) -> None:
-    """Compare with process 0 how many processes there are: barriers of others never open.
+    """Compare the number of processes with that of process 0. If they differ, barriers never open.
 
     Raises RuntimeError in a process that was told another number, and has all others end.
     """

@@ -1,7 +1,7 @@
-"""What the first process of a group says of its calls to the others.
+"""Messages of the first process of a group to the others about its calls.
 
 On one machine it writes that into memory that they share, elsewhere it sends it over TCP, along a
-tree. It never waits for who reads. The others look into the memory for some time; then they wait
+tree. It never waits for readers. The others look into the memory for some time; then they wait
 for what is sent to them, in the thread that makes the call.
 """
 
@@ -35,8 +35,8 @@ _yield = getattr(os, "sched_yield", lambda: None)
 
 
 class Said(NamedTuple):
-    """A call of the first process of a group: the program's fingerprint, the number of the call,
-    and those of the place and the thread where it is made."""
+    """A call of the first process of a group: the program's fingerprint, and the numbers of the
+    call, of its place and of its thread."""
 
     fingerprint: int
     number: int
@@ -45,9 +45,8 @@ class Said(NamedTuple):
 
 
 class _Heard:
-    """What has been sent to this process of a group's calls.
-
-    calls: by number, with the messages. sites: the names of places. ring: where one is.
+    """Messages that this process has received about a group's calls. calls: by number. sites: the
+    names of places. ring: the ring that is read, if any.
     """
 
     def __init__(self) -> None:
@@ -57,9 +56,8 @@ class _Heard:
 
 
 class _Conversation:
-    """What is said within a group.
-
-    place: this process's in it. others: those that it sends to, by their members of the ring.
+    """Messages within a group. place: this process's place in it. others: the processes that it
+    sends to, by their members of the ring.
     looks: how often this process looks into the ring before it waits. sites: numbers of places.
     """
 
@@ -174,10 +172,10 @@ class Links:
         )
 
     def hear(self, group: Group, number: int, turn: Callable[[], None]) -> Said | None:
-        """What the first process of the group says of a call of this number, and pass it on; None
-        if it has said nothing of it, and goes on.
+        """The message of the group's first process about the call of this number, which is passed
+        on; None if it sends none, and goes on.
 
-        turn: called now and then while this waits; what it raises ends the wait.
+        turn: called now and then while this waits; an exception of it ends the wait.
         """
         talk = self._conversation(group)
         ring, member = talk.ring, talk.place - 1
@@ -206,7 +204,8 @@ class Links:
         return None if isinstance(found, str) else _written(number, *found)
 
     def _sent(self, talk: _Conversation, number: int, turn: Callable[[], None]) -> Said | None:
-        """What the first process of a group has sent of a call, or written meanwhile."""
+        """The message of a group's first process about a call: sent, or written meanwhile to the
+        coordination service."""
         heard, ring = talk.heard.calls, talk.ring
         while True:
             found = heard.pop(number, None)
@@ -363,7 +362,7 @@ def _own_addresses(coordinator: str) -> list[str]:
     """Where others may reach this machine: by the way to the coordinator, by that to the world."""
     host, _, port = coordinator.rpartition(":")
     found = []
-    for target in ((host.strip("[]"), int(port)), ("192.0.2.1", 9)):  # an address of nobody
+    for target in ((host.strip("[]"), int(port)), ("192.0.2.1", 9)):  # an address that no machine has
         with contextlib.suppress(OSError):
             for family, kind, _, _, where in socket.getaddrinfo(*target, type=socket.SOCK_DGRAM):
                 with socket.socket(family, kind) as s:

@@ -35,7 +35,7 @@ class AxisType(enum.Enum):
 @final
 @dataclass(frozen=True, slots=True)
 class AbstractDevice:
-    """What is known of the devices of a mesh without having them."""
+    """The description of a mesh's devices, without the devices."""
 
     device_kind: str
     num_cores: int | None
@@ -454,7 +454,7 @@ class InForce(NamedTuple):
 
 CONTEXT = "teucer_mesh"  # the name of the mesh in force in `config.trace_context_names()`
 _cell = config.context_cell(CONTEXT, None, config.JIT, config.TRACE)
-# What `with mesh:` blocks around the current one have to restore.
+# Values that the `with mesh:` blocks now open must restore.
 _outer: list[Any] = []
 
 
@@ -466,8 +466,8 @@ def mesh_in_force() -> Mesh | None:
     """The mesh over whose devices programs run by default, set by `set_mesh`; None where there is
     none.
 
-    Its axes are those of the mesh in force without devices, which `use_abstract_mesh` may have made
-    others.
+    The types of its axes are taken from the abstract mesh in force, which `use_abstract_mesh` may
+    have changed.
     """
     found = _cell.value
     if found is None or found.mesh is None:
@@ -484,15 +484,15 @@ def mesh_in_force() -> Mesh | None:
 
 
 def left_out(mesh: BaseMesh) -> frozenset[Any]:
-    """The mesh axes that types leave out: those of size 1, if the option says so."""
+    """The mesh axes that types leave out: axes of size 1, if the option says so."""
     if not config.remove_size_one_mesh_axis_from_type.value:
         return frozenset()
     return frozenset([name for name, size in mesh.sizes.items() if size == 1])
 
 
 def with_devices(abstract: AbstractMesh) -> Mesh | None:
-    """The devices of a mesh that a type names: those of the mesh in force, else of the only mesh
-    like it. Among several such meshes the one with devices in their usual order is taken."""
+    """The devices of a mesh that a type names: taken from the mesh in force, else from the only
+    mesh like it. Among several such meshes the one with devices in their usual order is taken."""
     in_force = mesh_in_force()
     alike = (
         [m for m in Mesh._made if m.abstract_mesh is abstract] if in_force is None else [in_force]

@@ -1,6 +1,6 @@
 """Sharding rules.
 
-What the types of an operation's results say of their partition over Explicit mesh axes.
+They give the partition of an operation's results over Explicit mesh axes.
 
 A rule names the axes of operands and results by labels, as a contraction is written: axes of one
 label lie over the same mesh axes. `Primitive.shard(*avals, **params)` returns a `Labels`. Here they
@@ -47,9 +47,9 @@ class Labels(NamedTuple):
 
     An axis of label None, or that is not named, must not be partitioned. A label that only operands
     have is summed over.
-    remedy: what the user can do where the rule does not allow a partition. What messages say where
-    the words of all operations do not do: whole: of an axis that must not be partitioned. alike: of
-    axes that differ. doing: the name of the operation.
+    remedy: what the user can do where the rule does not allow a partition. Words of messages, where
+    the common ones do not fit: whole: of an axis that must not be partitioned. alike: of axes that
+    differ. doing: the name of the operation.
     """
 
     operands: Sequence[Axes]
@@ -120,8 +120,8 @@ def laid_out(
     """The types of results with their partition, the manual mesh axes over which they vary, and
     their memory.
 
-    Those of primitives that carry jaxprs have both; those of primitives that say the sharding of
-    the result have that. Raises ShardingTypeError where partitions of operands do not go together,
+    Those of primitives that carry jaxprs have both; a primitive that is given the sharding of its
+    result has that one. Raises ShardingTypeError where partitions of operands do not go together,
     ValueError if they are over different meshes.
     """
     outs = _in_memory(primitive, avals, _varied(primitive, avals, params, outs))
@@ -326,8 +326,8 @@ WHOLE = Sums(NOTHING, NOTHING)
 
 
 def of_sums(primitive: Primitive, avals: Sequence[Aval]) -> Sums:
-    """What the types of operands say of sums for the results, by how the primitive is linear
-    (`Primitive.linear_in`).
+    """The mesh axes over which results are still to be summed, from the types of operands, and from
+    how the primitive is linear (`Primitive.linear_in`).
 
     Raises ShardingTypeError where parts of a sum cannot be operands, or operands do not go
     together.
@@ -480,8 +480,8 @@ def check_parts(
 
 
 def check_same_parts(name: str, x: Aval, out_sharding: Partition | None) -> None:
-    """Check that a result of which the sharding is given is a sum over the same mesh axes as x, and
-    its cotangent too."""
+    """Check that a given sharding of a result leaves the same mesh axes to be summed as x, in
+    values and in cotangents."""
     if out_sharding is None:
         return
     for what in ("unreduced", "reduced"):
@@ -591,8 +591,8 @@ def _groups(old: Sequence[Size], new: Sequence[Size]) -> list[tuple[list[int], l
 def batched(
     sharding: Partition | None, ndim: int, at: int, axis: Axis, args: Sequence[Value], dims: Dims
 ) -> Any:
-    """The sharding that a result was given, of `ndim` axes, with the batch axis at `at` laid out as
-    that of the operands."""
+    """The sharding given for a result of `ndim` axes, with a batch axis at `at` that lies as the
+    operands' batch axis."""
     if sharding is None:
         return None
     entry = axis.spmd_name

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def low_specs(spec: Any, aval: Any) -> Sequence[PartitionSpec]:
-    """The specs of the arrays of which a value is made, from its own; a PartitionSpec is that of
-    each of them."""
+    """The specs of the arrays of which a value is made. A PartitionSpec of the value is the spec of
+    each array."""
     if isinstance(spec, PartitionSpec):
         return [spec] * len(aval.lo_ty()) if aval.is_high else [spec]
     return [low for part in spec.to_lo() for low in part.to_lo()]
@@ -86,7 +86,8 @@ def whole_aval(aval: Any, spec: Any, mesh: Any, manual: frozenset[object], check
 
 
 def _sums(own: PartitionSpec, spec: PartitionSpec, manual: frozenset[Any]) -> dict[str, Any]:
-    """The fields of a type's spec that say sums: those of `spec` added, manual axes left out."""
+    """The fields of a type's spec for sums: with the fields of `spec` added, and without manual
+    axes."""
     unreduced = own.unreduced - manual | spec.unreduced
     return {
         "unreduced": unreduced,

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 class Memories(NamedTuple):
-    """The kinds of memory of a program's arguments and results; empty where all are in that of the
-    devices."""
+    """The kinds of memory of a program's arguments and results; empty if all are in device
+    memory."""
 
     ins: tuple[str, ...]
     outs: tuple[str, ...]
@@ -226,7 +226,7 @@ def _kinds(shardings: Sequence[Any]) -> tuple[str | None, ...]:
 
 
 def _kind_of(aval: ShapedArray) -> str | None:
-    """The kind of memory that a type says, other than that of the devices."""
+    """The kind of memory that a type names, if it is not device memory."""
     space = getattr(aval, "memory_space", None)  # a reference has none
     return None if space is None else space.kind
 
@@ -393,7 +393,7 @@ class Named(NamedTuple):
 
 
 UNKNOWN = Named("a sharding", "")
-# Some argument, or what `jit` was told of the results, where it is not known which.
+# An argument, or a sharding of results given to `jit`: it is not known which.
 COMMITTED = Named("arguments", "")
 
 

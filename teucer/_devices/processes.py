@@ -1,4 +1,4 @@
-"""This process among those of its program, and the error that says which of them is at fault
+"""This process as one of a program's processes, and the error that names the process at fault
 (docs/processes.md).
 
 Small, since every program loads it; `joining` is loaded when there are several processes.
@@ -49,7 +49,7 @@ class State:
     def __init__(self) -> None:
         self.cpu_options: dict[
             str, Any
-        ] = {}  # what the CPU's client is told of the other processes
+        ] = {}  # passed to the CPU's client: how to reach the other processes
 
 
 state = State()

@@ -24,8 +24,8 @@ _NEXT = _READS + MEMBERS
 _LAST = _NEXT + MEMBERS
 _TOKEN = _LAST + 1
 _FIRST_SLOT = _TOKEN + 1
-# The number of a call, the program's fingerprint, the place, and what proves them whole. Written as
-# words, since who reads them may come between.
+# The number of a call, the program's fingerprint, the place, and what proves them whole. Written
+# word by word, since a reader may read in between.
 _SLOT = struct.Struct("@QQQQ")
 _WHOLE = 0x9E3779B97F4A7C15  # in the proof, since memory begins as zeros
 _SIZE = 8 * _FIRST_SLOT + _SLOT.size * SLOTS
@@ -101,7 +101,8 @@ class Ring:
             return fingerprint, place
         return None
 
-    # What each call does has no helpers: a call of Python costs as much as the rest of it.
+    # The code that each call runs has no helper functions: one more call of Python would double its
+    # time.
 
     # The first process
 

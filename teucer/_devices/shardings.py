@@ -36,8 +36,8 @@ class IndivisibleError(ValueError):
 
 
 class DeviceSharding(Sharding):  # type: ignore[misc]  # jaxlib's classes are untyped
-    """What follows from the devices of a sharding, in order, and the number of parts that it cuts
-    each axis into.
+    """The members of a sharding that follow from its devices, in order, and from the number of
+    parts into which it cuts each axis.
 
     A subclass says `_internal_device_list`, `_memory_kind`, `_parts(ndim)`, and `_places(ndim)`:
     where each device's part stands in the grid of parts.
@@ -64,7 +64,7 @@ class DeviceSharding(Sharding):  # type: ignore[misc]  # jaxlib's classes are un
             d for d in self._internal_device_list if d.process_index == d.client.process_index()
         }
 
-    # The devices in order, all and those of this process, as libraries ask for them.
+    # The devices in order, for libraries: all of them, and the devices of this process.
     _device_assignment = property(lambda self: tuple(self._internal_device_list))
     _addressable_device_assignment = property(
         lambda self: tuple(
@@ -210,8 +210,8 @@ class SingleDeviceSharding(arrays.SingleDeviceShardingBase):  # type: ignore[mis
     _device_assignment = DeviceSharding._device_assignment
     _addressable_device_assignment = DeviceSharding._addressable_device_assignment
 
-    # C++ asks for the hash of each argument's sharding at every call, and that of identity it
-    # computes itself.
+    # C++ asks for the hash of each argument's sharding at every call. A hash of identity it
+    # computes without Python.
     _made: ClassVar[dict[Any, SingleDeviceSharding]] = {}
 
     def __new__(cls, device: Any, memory_kind: str | None = None) -> SingleDeviceSharding:
@@ -550,8 +550,8 @@ def as_named(where: object, no_mesh: Exception, mesh: BaseMesh | None = None) ->
 
 
 def is_of_no_mesh(where: object) -> bool:
-    """Whether a sharding is that of the type of an array without one: over a mesh without axes. It
-    says nothing."""
+    """Whether a sharding, being over a mesh without axes, says nothing. Types of arrays without a
+    sharding have such a one."""
     return (
         type(where) is NamedSharding
         and not where.mesh.axis_names
@@ -560,8 +560,8 @@ def is_of_no_mesh(where: object) -> bool:
 
 
 def explicit_sharding(name: str, where: object, ndim: int | None) -> Any:
-    """What a user gives as the sharding of a result, over Explicit mesh axes, as a NamedSharding;
-    None if it says nothing.
+    """The sharding over Explicit mesh axes that a user gives for a result, as a NamedSharding; None
+    if it says nothing.
 
     Raises ValueError for a PartitionSpec without a mesh, or over axes of another type.
     """
@@ -599,7 +599,7 @@ def explicit_sharding(name: str, where: object, ndim: int | None) -> Any:
     return where
 
 
-# What may be given parts of a maximum or minimum, or give them.
+# Functions that may take or return parts of a maximum or minimum.
 _OF_ANY_KIND = ("reshape", "reshard", "reduce_max", "reduce_min")
 
 
@@ -621,8 +621,8 @@ def _check_context(name: str, mesh: Mesh | AbstractMesh) -> None:
 
 
 def typed(sharding: object, ndim: int) -> Any:
-    """What the type of an array says of its sharding: its partition over Explicit mesh axes; None
-    if there is none."""
+    """The part of a sharding that is kept in an array's type: its partition over Explicit mesh
+    axes; None if there is none."""
     if type(sharding) is not NamedSharding:
         return None
     key = ~ndim if config.remove_size_one_mesh_axis_from_type.value else ndim
@@ -650,7 +650,7 @@ def _typed(sharding: NamedSharding, ndim: int) -> Any:
 
 
 def partition_of(sharding: Any, shape: tuple[Size, ...]) -> Any:
-    """What a type of that shape says of a sharding that its maker gives: as `typed`.
+    """As `typed`, for the sharding that the maker of an array of this shape gives.
 
     Raises ValueError for one over devices, for more axes, or for an axis that it does not divide.
     """

@@ -235,7 +235,7 @@ def _check_sums(unreduced: Iterable[object], reduced: Iterable[object]) -> None:
 
 
 def _canonical_entry(entry: object) -> Any:
-    """A tuple of one axis is that axis, a tuple of none is None."""
+    """A tuple of one axis becomes that axis, an empty tuple None."""
     if isinstance(entry, list | tuple):
         for inner in entry:
             if isinstance(inner, list | tuple):

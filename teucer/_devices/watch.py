@@ -1,15 +1,15 @@
 """Watching the other processes of a program, so that none waits for ever for one that does not
 come.
 
-Two threads a process. One beats: it writes a count to the coordination service, and reads who has
-failed. In the first process that has not failed it also reads the counts of all others, and writes
-down who has fallen silent. The other judges: from what the first has read, from how long the
-service has not answered, and from how long a program that runs over several processes has been
-running. Its verdict names the process at fault, and ends this one. Before each such program,
+Two threads a process. One beats: it writes a count to the coordination service, and reads which
+processes have failed. In the first process that has not failed it also reads the counts of all
+others, and writes down which have stopped. The other judges: from what the first has read, from how
+long the service has not answered, and from how long a program that runs over several processes has
+been running. Its verdict names the process at fault, and ends this one. Before each such program,
 processes compare what they are about to run with the first of them.
 
-jaxlib watches, too, but it aborts the process with a text that names nobody, so it is told to be
-patient.
+jaxlib watches, too, but it aborts the process with a text that names no process, so its timeout is
+set high.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _IN_FLIGHT = (
 
 
 class _Seen(NamedTuple):
-    """What another process has told of its calls: for each group how many, and the last of them."""
+    """The calls that another process has reported: for each group how many, and the last one."""
 
     counts: dict[str, int]
     calls: dict[str, dict[int, list[str]]]
@@ -117,7 +117,7 @@ class Watch:
     # What this process does
 
     def begin(self, program: Program) -> Call:
-        """Write down a call that is about to run, and compare it with that of the first process.
+        """Write down a call that is about to run, and compare it with the first process's call.
 
         Raises ProcessFailure if that makes another call, or has failed, and RuntimeError if another
         thread of this process is in a call of the same group.
@@ -193,7 +193,7 @@ class Watch:
         return error
 
     def _turn(self, call: Call) -> None:
-        """What a process does now and then while it waits for the first one of a call's group."""
+        """Runs now and then while a process waits for the first process of a call's group."""
         self.check(call.program.group)
         if time.monotonic() > call.started + config.collective_timeout.value:
             raise _did_not_come(
@@ -207,7 +207,7 @@ class Watch:
         self._client.key_value_set(f"{ROOT}/{key}", text, allow_overwrite=True)
 
     def ask(self, key: str, group: tuple[int, ...], what: str) -> str:
-        """What the first process of a group says under a key, when it comes to that.
+        """The text that the first process of a group writes under a key, once it has.
 
         Raises ProcessFailure if it does not come.
         """
@@ -233,9 +233,8 @@ class Watch:
                 raise _did_not_come(group[0], what)
 
     def exchange(self, subject: str, call: Call, text: str, what: str) -> dict[int, str]:
-        """What each process of a call's group says of a subject, once all have said it.
-
-        what: what this one waits for. Raises ProcessFailure if one does not come.
+        """The text that each process of a call's group writes about a subject, once all have
+        written. what: describes the wait for errors. Raises ProcessFailure if one does not come.
         """
         group = call.program.group
         place = f"{ROOT}/{subject}/{key_of(group)}"

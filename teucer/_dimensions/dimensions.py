@@ -5,10 +5,10 @@ floordiv, mod, max and min of polynomials. It belongs to a scope, which holds th
 variable and what is known beyond ranges. A polynomial that is constant is an int, so that a type's
 shape holds ints wherever sizes are known.
 
-Comparisons are decided by bounds (`intervals`). What is not decided raises
+Comparisons are decided by bounds (`intervals`). A comparison that is not decided raises
 InconclusiveDimensionOperation. Equality is not refused: polynomials that are not known to be equal
-are different, as are those of different scopes. Only in a strict scope, which is that of a function
-compiled once for many sizes, the user's own code is not told so.
+are different, as are polynomials of different scopes. Only in a strict scope, of a function
+compiled once for many sizes, the user's own code gets an error instead.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Scope:
 
     @property
     def constraints(self) -> list[str]:
-        """What the user said of the variables."""
+        """The user's constraints on the variables."""
         return list(dict.fromkeys(fact.text for fact in self.facts))
 
     def __str__(self) -> str:
@@ -377,7 +377,7 @@ def _variables(size: Any) -> Iterator[str]:
 
 
 def _factors(size: Any) -> Iterator[Factor]:
-    """The factors of a size, and those of the operands of these."""
+    """The factors of a size, then recursively the factors in the operands of each factor."""
     for factors, _ in terms_of(size):
         for factor, _ in factors:
             yield factor

@@ -17,7 +17,7 @@ _DEPTH = 4
 
 
 class Factor(NamedTuple):
-    """What polynomials multiply: a variable (kind "", operand its name), or an operation on two
+    """A factor in polynomials: a variable (kind "", operand its name), or an operation on two
     sizes."""
 
     kind: str

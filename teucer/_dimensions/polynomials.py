@@ -9,7 +9,7 @@ from typing import Any
 
 from teucer._dimensions.intervals import Factor, Monomial, divided
 
-# A polynomial: the coefficient of each monomial, that of () the constant.
+# A polynomial: the coefficient of each monomial; the monomial () has the constant.
 Polynomial = dict[Monomial, int]
 
 

@@ -76,7 +76,8 @@ def may_be_negative(op: str, size: Any, low: float, high: float) -> NoReturn:
 
 
 def not_a_shape(op: str, shape: Any) -> TypeError:
-    """What is no shape: which size is traced, and where it comes from, or which is no integer."""
+    """The error for an invalid shape: which size is traced, and where it comes from, or which is no
+    integer."""
     said = f"Shapes must be 1D sequences of concrete values of integer type, got {shape}."
     for i, size in enumerate(shape if isinstance(shape, tuple | list) else (shape,)):
         if hasattr(size, "origin"):  # it is traced

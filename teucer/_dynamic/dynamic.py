@@ -71,8 +71,7 @@ class using_scope:
 
 
 def scope_key() -> Any:
-    """What a nested function must be traced anew for: the scope and the bound of sizes that depend
-    on values."""
+    """A part of the key of traces: the scope, and the bound of sizes that depend on values."""
     return _ambient.scope, _ambient.bound
 
 

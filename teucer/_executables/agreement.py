@@ -32,8 +32,7 @@ _COMMUNICATES = re.compile(
 
 @final
 class Agreement:
-    """A program in which several processes communicate: which these are, and what they know it
-    by.
+    """A program in which several processes communicate: the processes, and its name among them.
 
     limited: whether only so many of its calls may be in flight. calls_python: whether functions of
     Python give it values. shown: whether the others can read its text if they need it.
@@ -124,9 +123,8 @@ class Agreement:
         return watching.begin(self)
 
     def watched(self, fast: FastPath, args: Sequence[object]) -> FastPath | None:
-        """What C++ needs to run the program such that the others know of it; None where it cannot.
-
-        args: those that the program keeps.
+        """A fast path for C++ that reports each call to the other processes; None if C++ cannot run
+        the program. args: the arguments that the program keeps.
         """
         return shared_calls.watched(fast, args, self)
 
@@ -158,8 +156,11 @@ def _place_of(fingerprint: int) -> str:
 
 
 def agreement_of(devices: Sequence[Any], name: str, text: str, executable: Any) -> Agreement | None:
-    """What the processes that devices belong to know a program by; None for one process, and for a
-    program in which they do not communicate, or this one has no part: each may run that alone."""
+    """The agreement of the processes that own devices about a program.
+
+    None for one process, and for a program in which they do not communicate, or in which this one
+    has no part: each process may run it alone.
+    """
     if processes.state.client is None:
         return None
     group = tuple(sorted({d.process_index for d in devices}))

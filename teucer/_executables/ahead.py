@@ -26,7 +26,7 @@ class AheadCode:
         self._code, self._devices, self._calls_python = code, devices, calls_python
 
     def load(self) -> Any:
-        """What can be read of it. To run it raises RuntimeError."""
+        """The readable part of the executable. To run it raises RuntimeError."""
         return Unloaded(self._code, self._devices)
 
     def whole(self) -> Any:
@@ -34,7 +34,7 @@ class AheadCode:
         return self._code
 
     def data(self) -> bytes:
-        """What XLA writes of it.
+        """The executable as bytes, written by XLA.
 
         Raises ValueError if it calls Python functions, which stay in this process.
         """

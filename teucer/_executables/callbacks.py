@@ -28,19 +28,19 @@ class Failure(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What an error of the runtime says of it."""
+        """The text of this failure in an error of the runtime."""
         return f"{type(self.error).__name__}: {self.error}"
 
 
-# Those that no caller has heard of, and the texts of those that one has.
+# Failures that no caller has seen, and texts of failures that one has.
 _new: collections.deque[Failure] = collections.deque(maxlen=_MOST)
 _told: collections.deque[str] = collections.deque(maxlen=_MOST)
 
 
 @final
 class Trampoline:
-    """What the runtime is given to call, and holds for ever: the function lives as long as its
-    owner, which it may refer to."""
+    """A callable for the runtime, which never frees it. So it holds the function weakly: the owner
+    of the function keeps it alive, and the function may refer to the owner."""
 
     __slots__ = ("function",)
 

@@ -1,7 +1,5 @@
-"""What has been compiled.
-
-The table of `debug.compiles()`, the log of `jax_log_compiles`, and the dumps of
-`jax_dump_ir_to`.
+"""The record of compilations: the table of `debug.compiles()`, the log of `jax_log_compiles`, and
+the dumps of `jax_dump_ir_to`.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ _loaded: weakref.WeakKeyDictionary[Executable | OnDemand, None] = weakref.WeakKe
 
 
 class Switches(NamedTuple):
-    """What a target tells the compiler of one module: debug options, unless the user says
-    otherwise, and switches of the backend."""
+    """A target's options for the compilation of one module: debug options, unless the user sets
+    them, and switches of the backend."""
 
     overrides: Mapping[str, Any]
     extra: tuple[str, ...]
@@ -54,7 +54,7 @@ NO_SWITCHES = Switches({}, ())
 
 
 class Module(NamedTuple):
-    """What determines an executable: the text, where it runs, and how it is compiled."""
+    """The key of an executable: the text, where it runs, and how it is compiled."""
 
     text: str
     devices: tuple[Any, ...]
@@ -191,8 +191,8 @@ class Executable:
         return _from_compiler(client, module, devices, options, self._callbacks)
 
     def whole(self) -> Any:
-        """The runtime's executable with all of its instructions, for tools that read them. One from
-        disk is loaded without most."""
+        """The runtime's executable with all of its instructions, for tools that read them. An
+        executable from disk is loaded without most of them."""
         if self._whole is None:
             module, code = self._module, self.load()
             self._whole = (
@@ -208,8 +208,8 @@ class Executable:
         return self._whole
 
     def data(self) -> bytes:
-        """What XLA writes of the executable: from disk, or of one compiled anew, since what was
-        loaded cannot be written again.
+        """The executable as XLA's bytes: from disk, or compiled anew, since a loaded executable
+        cannot be written again.
 
         Raises the runtime's error if it cannot be written.
         """
@@ -288,11 +288,9 @@ def _from_compiler(
 
 @final
 class OnDemand:
-    """An executable that is made if somebody asks for it: that of a program that runs in pieces, as
-    a whole.
-
-    code: the executable from disk that runs in its place. The whole one is made only when somebody
-    reads it, or runs it after the code was evicted.
+    """The whole executable of a program that runs in pieces, compiled on demand. code: the
+    executable from disk that runs in its place. The whole one is compiled only when it is read, or
+    run after the code was evicted.
     """
 
     __slots__ = ("_made", "_code", "__weakref__")
@@ -411,10 +409,8 @@ def named_as_written(text: str) -> str:
 def fingerprint(
     text: str, devices: Sequence[object], overrides: Mapping[str, Any], about: Sequence[object]
 ) -> str:
-    """What goes for one program only: its text as it is written, and all that has a say in how it
-    is compiled, Teucer included.
-
-    about: what else has one, as values with a `repr` of their own.
+    """A key of one program: its text, and everything that affects its compilation, Teucer's version
+    included. about: further values that do, each with a `repr` that identifies it.
     """
     module = _module(text, devices, 1, False, overrides, NO_SWITCHES)
     import hashlib
@@ -441,7 +437,7 @@ def _own_files() -> str:
 
 
 def compile_together(compilations: Sequence[Callable[[], _Made]]) -> list[_Made]:
-    """What the functions return, which run at the same time, under the options of this thread."""
+    """The results of functions, which run at the same time under the options of this thread."""
     if len(compilations) == 1:
         return [compilations[0]()]
     from concurrent.futures import ThreadPoolExecutor  # for programs in pieces only

@@ -1,5 +1,5 @@
-"""What differs between two signatures of a function, or between two of its programs, in the user's
-terms: a line each."""
+"""Differences between two signatures of a function, or two of its programs, in the user's terms: a
+line each."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LeafNames = Callable[[Callable[..., Any], Any, Sequence[int]], Sequence[str]]
 def differences(
     fun: Callable[..., object], old: Signature, new: Signature, leaf_names: LeafNames
 ) -> Iterator[str]:
-    """What differs between two signatures of a function, a line each."""
+    """The differences between two signatures of a function, a line each."""
     yield from _static_differences(fun, old, new)
     names = [leaves_of(fun, s, leaf_names) for s in (old, new)]
     if old.tree != new.tree:
@@ -69,8 +69,8 @@ def differences(
 def program_differences(
     old: Sequence[Any], new: Sequence[Any], arg_names: Sequence[str]
 ) -> Iterator[str]:
-    """What differs between two programs of one trace: (donated, keep_unused, placement, compiler
-    options, three switches).
+    """The differences between two programs of one trace, each given as (donated, keep_unused,
+    placement, compiler options, three switches).
 
     arg_names: what the user calls the last of the program's arguments; those before them are arrays
     that the function closes over.
@@ -138,7 +138,7 @@ def _mesh_text(mesh: BaseMesh) -> str:
 
 
 def _change(old: object, new: object, text: Callable[[Any], str]) -> str:
-    """Two values that differ, by their texts; by all of them if these agree."""
+    """A change from one value to another as text; the full `repr` if the short texts agree."""
     before, now = text(old), text(new)
     return f"was {before}, is {now}" if before != now else f"was {old!r}, is {new!r}"
 

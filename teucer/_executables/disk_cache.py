@@ -5,9 +5,9 @@ themselves (`xla_caches`), and a file that counts its use. Behind it a team may 
 (`remote`).
 
 An entry is written whole or not at all, readable by the user alone, and starts with a checksum of
-its content, its name and the version of its format. What does not agree, or others may have
-written, counts as missing. Of more than the allowed bytes the entries that were used least recently
-go.
+its content, its name and the version of its format. An entry that does not agree, or that others
+may have written, counts as missing. Of more than the allowed bytes the entries that were used least
+recently go.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ _lock = threading.Lock()
 
 
 class UseCounts(NamedTuple):
-    """What processes have done with a cache: entries found and missed, bytes written since it was
-    last looked through."""
+    """Counts of a cache: entries found and missed, bytes written since it was last looked
+    through."""
 
     hits: int = 0
     misses: int = 0
     written: int = 0
 
 
-# What this process has done and the file of counts does not say yet, by folder, as text: paths take
+# Counts of this process that are not in the file of counts yet, by folder, as text: paths take
 # several calls to hash.
 _uncounted: dict[str, UseCounts] = {}
-# Folders of which a warning was given, and the errno.
+# Folders for which a warning was given, with the errno.
 _complained: set[tuple[Path, int | None]] = set()
-_UNKNOWN = UseCounts(written=1 << 62)  # of a folder without counts: nobody has looked through it
+_UNKNOWN = UseCounts(written=1 << 62)  # a folder without counts has not been looked through
 
 
 # The compiler passes of users. Nothing names what they do to programs, so nothing could be found by
@@ -118,8 +118,8 @@ def kept_by_compilers(folder: Path) -> list[Path]:
 
 
 def make_folder(path: Path) -> bool:
-    """Make a folder of the cache for a compiler; whether it is there, and nobody but the user, or
-    root, can have written into it."""
+    """Make a folder of the cache for a compiler. True if it exists, and only the user or root can
+    have written into it."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         return is_ours(path.stat())
@@ -214,7 +214,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def is_ours(status: os.stat_result) -> bool:
-    """Whether nobody but the user, or root, can have written a file."""
+    """Whether only the user or root can have written a file."""
     if not hasattr(os, "geteuid"):
         return True
     return status.st_uid in (0, os.geteuid()) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

@@ -12,8 +12,8 @@ LOWERING = "/jax/core/compile/jaxpr_to_mlir_module_duration"
 BACKEND_COMPILE = "/jax/core/compile/backend_compile_duration"
 
 _lock = threading.Lock()
-# By kind: event, duration, scalar, span. A tuple is replaced as a whole, so who walks it need not
-# wait.
+# By kind: event, duration, scalar, span. A tuple is replaced as a whole, so a walk over it needs no
+# lock.
 _listeners: dict[str, tuple[Callable[..., Any], ...]] = {}
 
 

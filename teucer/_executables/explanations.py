@@ -154,8 +154,8 @@ def summary(
     leaf_names: LeafNames,
     seen: Count,
 ) -> str:
-    """What keeps changing in the calls of a function, and what to do. keys: what its traces are
-    kept by."""
+    """A message: the parts of a function's calls that keep changing, and a remedy. keys: the keys
+    of its traces."""
     signatures = [Signature(*key) for key in keys]
     head = (
         f"{fun_name(fun)} defined at {place} has been compiled {seen.traces} times, last at "
@@ -188,10 +188,8 @@ def _changes(
     leaf_names: LeafNames,
     arguments: Sequence[tuple[object, ...]],
 ) -> Iterator[str]:
-    """What changes in signatures of a function, and in the types of arguments that others made at
-    its place were traced for.
-
-    The argument with the most changes, the types, comes last.
+    """The changes in signatures of a function, and in types of arguments of other functions made at
+    its place. The argument whose types changed most comes last.
     """
     statics = [item for s in signatures for item in static_values(fun, s).items()]
     for name, values in _by_name(statics):

@@ -15,10 +15,8 @@ TESTED = ("0.10.2", "0.11.0", "0.11.1", "0.11.2", "0.12.0", "0.12.0.1")
 
 
 class Fault(NamedTuple):
-    """What is wrong in the releases from `first` to `last`, both included; None: in all since.
-
-    remedy: what Teucer does about it, "" where that is nothing.
-    source: the public report.
+    """A fault of the releases from `first` to `last`, both included; None: of all since. remedy:
+    Teucer's way around it, "" if it has none. source: the public report.
     """
 
     name: str
@@ -93,7 +91,7 @@ FAULTS = (
 
 
 def release(version: str = jaxlib_version) -> tuple[int, ...]:
-    """The numbers of a version, those of the source tree included.
+    """The numbers of a version; versions of the source tree are understood too.
 
     >>> release("0.12.0.1"), release("0.13.1.dev20270101")
     ((0, 12, 0, 1), (0, 13, 1))

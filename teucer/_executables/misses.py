@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("teucer")
 _KEPT = 64  # types of arguments that are remembered of functions made at one place
-# How often functions were traced to be compiled, by what defines them, what wraps that, and name:
-# closures made in a loop, and gradients of one function, are one function here.
+# Counts of traces for compilation, by the code that defines a function, its wrappers, and its name.
+# So closures made in a loop, and gradients of one function, count as one function.
 _traced: dict[tuple[Any, Any, str], Count] = {}
 # The functions that a transformation keeps in several variants for one of the user's functions, and
 # what each variant is for.
@@ -122,7 +122,7 @@ def note(
 
 
 def forget(fun: Callable[..., object] | None = None) -> None:
-    """The traces of a function are forgotten; those of all functions, if it is None."""
+    """Note that the traces of a function are forgotten; None: of all functions."""
     for seen in list(_traced.values()):
         seen.forgotten |= fun is None or seen.knows(fun)
 

@@ -1,12 +1,12 @@
 """Executables that are loaded from disk while the function that needs them is still traced.
 
 Entries of the cache go by the text of a program, which is there when its function has been traced,
-optimised and lowered. What an earlier process needed at this place is known before: that process
-has left a **prefetch list**. It is found by the function's place and name, the types of its
-arguments, and how many such functions were traced before it. A thread loads what the list names,
-since XLA does that without the interpreter. If the list has the **fingerprint** of the program as
-it is written, that is what runs. Else the text has the last word: what no program asks for is
-dropped, and the list written anew.
+optimised and lowered. The programs are known beforehand: an earlier process has left a **prefetch
+list** for this place. It is found by the function's place and name, the types of its arguments, and
+how many such functions were traced before it. A thread loads what the list names, since XLA does
+that without the interpreter. If the list has the **fingerprint** of the program as it is written,
+that is what runs. Else the text has the last word: what no program asks for is dropped, and the
+list written anew.
 """
 
 from __future__ import annotations

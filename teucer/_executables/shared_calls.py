@@ -62,7 +62,7 @@ class _Outcome(NamedTuple):
 
 @final
 class _After:
-    """Stands for the tree of the results, which C++ makes after the program has begun to run."""
+    """Stands for the tree of the results. C++ builds results after the program has begun to run."""
 
 
 def _made(outcome: _Outcome, results: Sequence[Any]) -> Any:
@@ -104,9 +104,11 @@ def watched(fast: FastPath, args: Sequence[object], agreement: Agreement) -> Fas
 def around(
     made: Callable[..., Callable[..., Any]], cache_miss: Callable[..., Any]
 ) -> Callable[..., tuple[Any, None]]:
-    """What a dispatcher calls when it misses: another one, behind which errors say who is at fault.
+    """The function that a dispatcher calls on a miss: another dispatcher, whose errors name the
+    process at fault.
 
-    made: a new dispatcher of the same function. cache_miss: what that calls when it misses.
+    made: a new dispatcher of the same function. cache_miss: the function that the new one calls on
+    a miss.
     """
     run = made(cache_miss, "shared")
 

@@ -52,7 +52,7 @@ class watched:
 
 
 class _Watcher:
-    """The thread that looks, and the compilations that run and were not told of."""
+    """The thread that watches, and the running compilations that were not reported yet."""
 
     def __init__(self) -> None:
         self.running: dict[watched, None] = {}

@@ -26,7 +26,7 @@ def pack(data: bytes, platform: str) -> bytes:
 
 
 def whole(content: bytes) -> bytes:
-    """What XLA wrote."""
+    """The bytes that XLA wrote."""
     stripped, rest = _parts(content)
     if not stripped:
         return rest

@@ -3,7 +3,7 @@ the cache.
 
 A process that compiles locks a file beside the entry, and removes it when it has ended. If it dies,
 the system releases the lock and the file stays: then one of those that wait is next. Nobody waits
-longer than teucer_cache_wait seconds. Without locks (some network file systems, Windows) nobody
+longer than teucer_cache_wait seconds. Without locks (some network file systems, Windows) no process
 waits.
 """
 
@@ -38,7 +38,8 @@ def turn(path: Path) -> Iterator[bool]:
         yield waited
     finally:
         if handle is not None:
-            # The file goes while it is locked: who opens it from now on makes another.
+            # The file is removed while it is locked: a process that opens it from now on makes
+            # another.
             with contextlib.suppress(OSError):
                 path.with_name(disk_cache.UNFINISHED + path.name).unlink()
             os.close(handle)

@@ -37,7 +37,7 @@ def warn_once() -> None:
 
 
 def _wrong_answers() -> list[str] | None:
-    """What is wrong by the last run of the guard; None where it never ran here."""
+    """The faults that the last run of the guard found; None if it never ran here."""
     path = found_path()
     try:
         if path is None:

@@ -1,4 +1,4 @@
-"""What compilers keep by themselves, in folders beside the entries of the cache on disk.
+"""Caches of the compilers themselves, in folders beside the entries of the cache on disk.
 
 XLA's compilers for GPUs run code to find out which is fastest. They can keep the results in a
 folder, for other programs and other processes. They name files by what was tuned and for which

@@ -127,8 +127,8 @@ def transform_name_stack(name: str) -> Iterator[NameStack]:
 
 @contextmanager
 def user_context(traceback: object, *, name_stack: NameStack | None = None) -> Iterator[None]:
-    """Scopes in force in a `with` block; errors keep their own places, so that of `traceback` is
-    not used."""
+    """Scopes in force in a `with` block; errors keep their own places, so `traceback` is not
+    used."""
     with set_name_stack(current_name_stack() if name_stack is None else name_stack):
         yield
 

@@ -97,7 +97,7 @@ class Memory:
         return self.values.reshape(self.shape)
 
 
-_BY_ATOMIC = -3  # who wrote: steps may, at the same time
+_BY_ATOMIC = -3  # the writer of an element: atomic operations, which several steps may do
 
 
 class Checker:

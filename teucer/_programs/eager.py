@@ -29,14 +29,15 @@ _dispatchers: dict[Any, Callable[..., tuple[Any, ...]]] = {}
 
 
 def runner(primitive: Primitive, params: Params) -> Callable[..., tuple[Any, ...]]:
-    """What runs a primitive at once: its own C++ dispatcher, one a primitive and parameter set."""
+    """Runs a primitive at once: a C++ dispatcher for each primitive and parameter set."""
     key = (primitive, *params.items()) if params else primitive
     try:
         found = _dispatchers.get(key)
     except TypeError as err:
         raise TypeError(f"{primitive}: parameters must be hashable: {params}") from err
     if found is None:
-        # What runs a jaxpr goes with it: functions are defined anew again and again.
+        # The runner of a jaxpr is freed with the jaxpr, since programs define functions again and
+        # again.
         kept = next((v.cache for v in params.values() if type(v) is ClosedJaxpr), _dispatchers)
         found = kept.get(key) or memo.remember(kept, key, dispatcher_of(primitive, params))
     return found
@@ -78,7 +79,7 @@ def dispatcher_of(primitive: Primitive, params: Params) -> Callable[..., tuple[A
         return tuple(execute(program, args)), fast
 
     def run_uncached(*args: Value) -> tuple[Any, ...]:
-        """What C++ calls under disable_jit: a primitive is a program even then."""
+        """C++ calls this under disable_jit: a primitive runs as a program even then."""
         outs: tuple[Any, ...] = cache_miss(*args)[0]
         return outs
 

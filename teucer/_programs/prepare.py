@@ -42,9 +42,9 @@ def without_dialects(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def finished(job: Job) -> Job:
-    """A prepared job, or a piece of one, as the executable that it becomes is to be.
+    """The last rewrite of a prepared job, or of a piece of one, before it becomes an executable.
 
-    Where operations say which lines they come from, each stays by itself.
+    No rewrite if operations must keep their source lines.
     """
     alone = len(job.jaxpr.eqns) < 2  # first, for eager calls of one operation
     if alone or job.placement.mesh is not None or config.locations.value or is_over_mesh(job.jaxpr):
@@ -53,8 +53,8 @@ def finished(job: Job) -> Job:
 
 
 def is_over_mesh(jaxpr: Jaxpr) -> bool:
-    """Whether a part of the program is written for each device of a mesh (shard_map), over which
-    all of it then runs."""
+    """Whether a part of the program is written for each device of a mesh (shard_map). Then all of
+    it runs over that mesh."""
     return any(
         eqn.primitive.within is not None or any(map(is_over_mesh, jaxprs_in_params(eqn.params)))
         for eqn in jaxpr.eqns

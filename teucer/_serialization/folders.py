@@ -54,7 +54,7 @@ class Manifest(NamedTuple):
 def cut(
     start: Sequence[int], shape: Sequence[int], itemsize: int
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Start and shape of the pieces of a shard, none larger than it may be."""
+    """Start and shape of the pieces of a shard, none larger than the limit."""
     shape, start = tuple(shape), tuple(start)
     count = int(np.prod(shape, dtype=np.int64))
     axis = next((i for i, n in enumerate(shape) if n > 1), None)

@@ -61,8 +61,8 @@ def _on_grid(pairs: tuple[Any, Any], shape: Sequence[int], least: int) -> Any:
 
 
 def _independent_sets(graph: Any) -> Any:
-    """A colour for each vertex: again and again the smallest that no neighbour has, of those first
-    among their neighbours."""
+    """A colour for each vertex, chosen in rounds: each uncoloured vertex that ranks before its
+    uncoloured neighbours gets the smallest colour that no neighbour has."""
     n = graph.shape[0]
     rank = np.random.default_rng(0).permutation(n)
     colour = np.full(n, -1, np.int32)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 _MXFAST, _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = 1, -1, -2, -3
 _LARGEST = 1 << 25  # the greatest threshold that glibc takes
 _MOST = (1 << 31) - 1  # mallopt takes an int
-_PAD = 1 << 27  # twice a heap of a thread: that much must be free in front of one that is unmapped
+_PAD = 1 << 27  # twice a thread's heap: one is unmapped if so much is free before it
 _QUICK = 16 * ctypes.sizeof(
     ctypes.c_void_p
 )  # blocks of up to so many bytes go to malloc's quick lists by default
@@ -32,8 +32,8 @@ def _libc() -> ctypes.CDLL:
 
 
 def keep_freed_pages() -> bool:
-    """Have malloc take blocks of up to 32 MB from its heaps, the main one of which keeps up to an
-    eighth of the machine's memory.
+    """Have malloc take blocks of up to 32 MB from its heaps. The main heap keeps up to an eighth of
+    the machine's memory.
 
     Returns whether it was done: not where malloc is another than glibc's, or where the environment
     says how malloc is to behave.
@@ -69,11 +69,11 @@ def keep_heaps() -> None:
 
 @contextlib.contextmanager
 def joining() -> Iterator[None]:
-    """In the `with` block, malloc joins small blocks that are freed with their neighbours at once,
-    if it keeps pages.
+    """In the `with` block, malloc merges small freed blocks with their neighbours at once, if it
+    keeps pages.
 
-    Loading an executable frees very many: to go over its quick lists each time that a large block
-    is given back takes malloc an eighth of the time.
+    Loading an executable frees very many small blocks. Otherwise malloc walks its quick lists each
+    time that a large block is freed, which takes an eighth of the time.
     """
     _quick_lists_up_to(0)
     try:

@@ -1,6 +1,6 @@
 """What is done for the compiler of a platform.
 
-The questions that programs ask of their target, and the answers of most.
+The questions that programs ask of their target, with default answers.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ class Kernels(NamedTuple):
 
 
 class Target:
-    """A platform of which nothing is known: programs are compiled as they are, but for what their
-    user asks."""
+    """An unknown platform: programs are compiled unchanged, except for what their user asks."""
 
     # What rules of primitives ask, with the answers that always work.
     kernels: ClassVar[Kernels] = Kernels()
@@ -58,14 +57,14 @@ class Target:
     adds_complex: ClassVar[bool] = False
     # Whether integers are sorted faster than floats.
     sorts_integers: ClassVar[bool] = False
-    # Whether a generator of XLA's draws for each key of a batch alone, in the time that it takes
-    # for all.
+    # Whether RngBitGenerator costs as much for one key as for a batch, so keys are drawn one by
+    # one.
     draws_alone: ClassVar[bool] = False
     # Whether float64 is computed by the processor at half the speed of float32 or better.
     fast_float64: ClassVar[bool] = False
-    # Whether reductions take elements in their order, what came before on the left.
+    # Whether reductions combine elements in order, with the partial result on the left.
     reduces_in_order: ClassVar[bool] = False
-    # Whether the greatest and least elements among devices are NaN where one is.
+    # Whether a maximum or minimum over devices is NaN if an operand is.
     sends_nan: ClassVar[bool] = True
     # Whether sending to another device and receiving are operations of their own.
     sends: ClassVar[bool] = False
@@ -74,7 +73,7 @@ class Target:
     # Whether executables of programs that call Python can be kept on disk without the functions
     # that they call.
     keeps_callbacks: ClassVar[bool] = False
-    # Whether programs compute in the memory of the host as in that of the devices.
+    # Whether programs compute in the memory of the host as in device memory.
     one_memory: ClassVar[bool] = False
     # Whether a process compiles a program over several processes without the others: compilers that
     # tune may share that work.
@@ -85,8 +84,9 @@ class Target:
     own_caches: ClassVar[Mapping[str, Callable[[Path], Mapping[str, Any]]]] = {}
     # Whether functions that stay calls compile sooner within an executable, or run faster there.
     keeps_calls: ClassVar[bool] = True
-    # From how many bytes on what a backward pass computes again is a call that stays one, since the
-    # compiler removes barriers, and merges the second computation with the first; None for never.
+    # From this many bytes on, a recomputation for the backward pass is a call that is never
+    # inlined: the compiler removes barriers, and would merge it with the first computation. None
+    # for never.
     again_as_calls: ClassVar[int | None] = None
     # Whether a piece writes its results over operands that nothing reads later, since temporaries
     # would take memory that is scarce.
@@ -111,7 +111,8 @@ class Target:
         return jaxpr if has_symbolic_sizes(jaxpr) else outlined(jaxpr, FORCED_COSTS)
 
     def finished(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
-        """What becomes one executable: a prepared jaxpr, or a piece of one, rewritten at last."""
+        """The last rewrite of a jaxpr that becomes one executable: a prepared jaxpr, or a piece of
+        one."""
         return jaxpr
 
     def divides(self, jaxpr: Jaxpr, mode: Mode) -> bool:

@@ -213,7 +213,8 @@ class JaxprCall(Primitive):
         return self.call(*consts, *operands, jaxpr=inner, **params)
 
     def for_operands(self, params: Params, sources: Sequence[int | None]) -> dict[str, Any]:
-        """The parameters for other operands, which come from those at `sources`."""
+        """The parameters for other operands; sources: for each, the place of the operand that it
+        comes from."""
         return params
 
     def types(self, *avals: Aval, jaxpr: ClosedJaxpr, **params: object) -> Any:

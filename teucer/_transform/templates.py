@@ -97,7 +97,7 @@ class Templates:
             template = None
             with contextlib.suppress(
                 Exception
-            ):  # what is wrong the call says, of the values of the user
+            ):  # the call itself raises the error, about the user's values
                 template = self._made(args, kwargs, given)
             found = memo.remember(self._found, key, template, _MOST)
         if found is None:
@@ -150,7 +150,7 @@ def _signature(
         if kind in _AS_THEY_ARE:
             key += (kind, x)
         elif type(x) is float:
-            key.append(x.hex())  # which knows -0.0 from 0.0
+            key.append(x.hex())  # which tells -0.0 from 0.0
         elif isinstance(x, Tracer):
             if (recorded and (x._trace is not trace or type(x._var) is not Var)) or not _is_plain(
                 x.aval

@@ -32,7 +32,7 @@ class Releases:
     def of(self, name: str) -> Span | None:
         """The first and last release that has a dotted name; None if no release has it.
 
-        Attributes of functions and classes count as there. So does what was not asked.
+        Attributes of functions and classes, and names that were never looked up, count as present.
         """
         if any(name == u or name.startswith(u + ".") for u in _UNKNOWN):
             return self.whole

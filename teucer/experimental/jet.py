@@ -302,7 +302,7 @@ def _linear(
     series: list[list[Any] | None],
     places: Any,
 ) -> list[list[Any]]:
-    """The terms of each result: of terms of one order those of that order."""
+    """The terms of each result. Terms of the operands of one order give the terms of that order."""
     by_order = [
         results(
             *(
@@ -352,8 +352,8 @@ def _by_derivative(
     primals: list[Any],
     series: list[list[Any] | None],
 ) -> tuple[list[Any], list[list[Any] | None]]:
-    """y' = derivative(x) x': the series of y' has one term less, and its coefficients are those of
-    y times their order."""
+    """From y' = derivative(x) x'. The series of y' has one term less than that of y; each
+    coefficient is multiplied by its order."""
     moving = [
         i
         for i, terms in enumerate(series)
@@ -361,7 +361,8 @@ def _by_derivative(
     ]
 
     def values_and_slopes(*args: Any) -> list[Any]:
-        """Results and their tangents, of all operands, and the tangents of those that move."""
+        """The results, then the nonzero tangents of results. `args`: all operands, then tangents of
+        the operands in `moving`."""
         slopes: list[Any] = [typeof(x).zero for x in primals]
         for i, slope in zip(moving, args[len(primals) :], strict=True):
             slopes[i] = slope
@@ -525,7 +526,7 @@ def def_deriv(prim: Primitive, deriv: Callable[..., Any]) -> None:
 
 
 def def_comp(prim: Primitive, comp: Callable[..., Any], **kwargs: Any) -> None:
-    """Say a function of the same values as a primitive, whose series are those of the primitive.
+    """Compute the series of a primitive by those of a function with the same values.
 
     kwargs: what the function takes by keyword.
     """
@@ -542,7 +543,7 @@ def def_comp(prim: Primitive, comp: Callable[..., Any], **kwargs: Any) -> None:
 def linear_prop(
     prim: Primitive, primals_in: Sequence[Any], series_in: Sequence[Any], **params: object
 ) -> tuple[Any, Any]:
-    """The rule of a linear primitive: it takes the terms of one order to that of the result.
+    """The rule of a linear primitive: applied to the terms of each order.
 
     >>> value, (first, second) = linear_prop(lax.add_p, (1., 2.), ([3., 4.], [5., 6.]))
     >>> float(value), float(first), float(second)
@@ -561,7 +562,7 @@ def deflinear(prim: Primitive) -> None:
 def zero_prop(
     prim: Primitive, primals_in: Sequence[Any], series_in: Sequence[Any], **params: object
 ) -> tuple[Any, Any]:
-    """The rule of a primitive whose results do not move.
+    """The rule of a primitive whose results have no derivatives: their series is zero.
 
     >>> zero_prop(lax.floor_p, (1.5,), ([2.],))
     (Array(1., dtype=float32, weak_type=True), zero_series)

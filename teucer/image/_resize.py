@@ -118,7 +118,7 @@ def _weights(
         low, high = starts * inverse - shift, (starts + 1) * inverse - shift
         weights = jnp.maximum(0, jnp.minimum(places + 1, high) - jnp.maximum(places, low))
     else:
-        # When elements become fewer, the kernel is as much wider.
+        # When an image shrinks, the kernel widens by the same factor.
         width = jnp.maximum(inverse, 1) if antialias else 1
         weights = _KERNELS[method](jnp.abs(centres - places) / width)
     weights = jnp.where((centres >= -0.5) & (centres <= old - 0.5), weights, 0)

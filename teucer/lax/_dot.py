@@ -380,7 +380,7 @@ class DotGeneral(Primitive):
 
 
 def _unlike(lhs: Aval, rhs: Aval, lhs_batch: Sequence[int], rhs_batch: Sequence[int]) -> str:
-    """What is said of axes that go together and lie over different mesh axes."""
+    """The error for axes that correspond but lie over different mesh axes."""
     left, right = lhs.partition, rhs.partition
     if left is not None and right is not None:
         batches = [(left.spec[i], right.spec[j]) for i, j in zip(lhs_batch, rhs_batch, strict=True)]

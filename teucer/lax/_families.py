@@ -282,13 +282,13 @@ class Elementwise(Primitive):
                 continue
             rule = self.transposes[i] if self.transposes is not None else None
             if rule is None:
-                return super().transpose(cts, *args, **params)  # which says so
+                return super().transpose(cts, *args, **params)  # which raises
             found = rule(ct, *args, **params)
             out.append(
                 found
                 if typeof(found).shape == x.aval.shape
                 else _structure.reduce_sum(found, range(typeof(found).ndim))
-            )  # that of a scalar is summed
+            )  # the cotangent of a scalar is a sum
         return tuple(out)
 
     def batch(self, axis: Axis, args: Sequence[ArrayLike], dims: Dims, **params: object) -> Any:

@@ -1,4 +1,4 @@
-"""What holds bit for bit of operations.
+"""Identities of operations that hold bit for bit.
 
 Units, operations that undo themselves, and scalars that NumPy computes as XLA does.
 
@@ -23,8 +23,8 @@ ALL_BITS = -1
 
 
 def unit(left: float | None, right: float | None) -> Callable[..., Any]:
-    """The rule of an operation of which the result is the other operand where one is this number;
-    None: there is none.
+    """The rule of an operation with a unit: if one operand is this number, the result is the other
+    operand. None: no unit on that side.
 
     -0.0 is the unit of addition, since 0.0 + -0.0 is 0.0; of integers it is 0. A complex product
     with 1 is no identity.
@@ -94,9 +94,9 @@ def remainder(x: HostArray, y: HostArray) -> Any:
 
 
 def shift(f: Callable[..., Any], kind: str) -> Callable[..., Any]:
-    """A shift of x by y bits, f for integers of the kind, 'int' or 'uint', whatever those of x are.
-
-    By the width or more, or by a negative number, no bit of x is left but copies of its sign.
+    """A shift of x by y bits: f on integers of a kind, 'int' or 'uint', as which x is
+    reinterpreted. A shift by the width or more, or by a negative number, leaves only copies of the
+    sign.
     """
 
     def fold(x: Array, y: Array) -> Any:

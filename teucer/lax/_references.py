@@ -482,7 +482,7 @@ class EmptyRef(_Making):
 
 @final
 class Freeze(_OnReference):
-    """The array of a reference, which ends."""
+    """End a reference and return its array."""
 
     __slots__ = ()
     name = "freeze"

@@ -207,7 +207,7 @@ def _sort_as_integers(ctx: Context, x: Value, dimension: int) -> Any:
     comes before 0."""
     bits = order.bits(ctx, x)
     aval, kind = bits.aval, bits.dtype
-    # One NaN. What selects floats of 16 bits may round those that are subnormal to zero.
+    # All NaNs become one, as bits: a select of 16-bit floats may round subnormal numbers to zero.
     is_nan = hlo.compare(ctx, x, x, "NE")
     nan = hlo.splat(ctx, int(np.array(np.nan, x.dtype).view(kind)), aval)
     bits = hlo.select(ctx, is_nan, nan, bits)

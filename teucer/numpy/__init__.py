@@ -202,7 +202,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _renamed(function: Any, name: str) -> Any:
-    """A function that says another name of itself; it shares the compiled programs."""
+    """A copy of a function with another name, which shares its compiled programs."""
     alias = FunctionType(
         function.__code__, function.__globals__, name, function.__defaults__, function.__closure__
     )

@@ -93,8 +93,8 @@ def einsum(
 def _contractions(
     names: str, shapes: Sequence[tuple[Any, ...]], optimize: object
 ) -> tuple[tuple[tuple[int, ...], str], ...]:
-    """The products in their order: the places of their operands among those that are left, and
-    their subscripts."""
+    """The products in order. Each has the places of its operands in the list of operands left so
+    far, and subscripts."""
     if len(shapes) <= 2 and (isinstance(optimize, bool) or optimize == "auto"):
         inputs, _, output = names.partition("->")
         return (

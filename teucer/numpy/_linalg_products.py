@@ -46,7 +46,7 @@ def _power(a: ArrayLike, n: int) -> Any:
 
 
 def matrix_power(a: ArrayLike, n: int) -> Array:
-    """Square matrices to the power n; of a negative n the inverse's.
+    """Square matrices to the power n; for a negative n, powers of the inverse.
 
     Raises TypeError if n is not an integer, or a is not square.
 

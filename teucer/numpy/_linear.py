@@ -403,8 +403,8 @@ def cross(
     axisc: int = -1,
     axis: int | None = None,
 ) -> Array:
-    """The cross product of vectors of 2 or 3 components along an axis; of two of 2 components the
-    third component alone.
+    """The cross product of vectors of 2 or 3 components along an axis. Two vectors of 2 components
+    give the third component alone.
 
     Raises ValueError for vectors of other sizes.
 

@@ -155,8 +155,8 @@ def _pick(ordered: Any, index: Any) -> Any:
 
 
 def _weighted(line: Any, weights: Any) -> Callable[[Any], Any]:
-    """The first element of each line at which the weights so far reach a share of their sum, as a
-    function of that."""
+    """A function of a share q. It gives the first element of each line at which the cumulated
+    weights reach q times their sum."""
     ordered, moved = _sorting.sort_key_val(line, weights, 0)
     so_far = _cumulative.cumsum(moved, 0)
     n, rest = np.shape(line)[0], np.shape(line)[1:]

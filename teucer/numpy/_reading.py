@@ -192,7 +192,7 @@ def window_size(item: Any, n: Any) -> Any:
 def _static_window(
     x: ArrayLike, items: Sequence[Any], starts: Sequence[int], shape: Any
 ) -> tuple[Any, list[int]]:
-    """The slice of x with constant bounds, and the axes along which it is the wrong way round."""
+    """The slice of x with constant bounds, and the axes along which it must still be reversed."""
     low, high, strides, reverse = [], [], [], []
     for axis, (item, start) in enumerate(zip(items, starts, strict=True)):
         if item[0] == "steps":

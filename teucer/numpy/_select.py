@@ -103,7 +103,8 @@ def _piece(function: Callable[..., Any] | Any, x: Any, args: Any, kw: Any) -> An
 def choose(
     a: ArrayLike, choices: ArrayLike | Sequence[ArrayLike], out: None = None, mode: str = "raise"
 ) -> Array:
-    """For each element of a that element of the choices whose number it is; all broadcast together.
+    """Elements of `choices`: where a is i, the element is from choices[i]. All arrays broadcast
+    together.
 
     mode: "raise" refuses numbers outside and needs a known array, "clip" takes the nearest, "wrap"
     counts around.

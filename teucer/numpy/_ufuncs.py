@@ -56,14 +56,14 @@ def unary(
 
 
 def as_array(x: ArrayLike) -> Any:
-    """An array for a number or a NumPy array, which an operation that changes nothing gives back
-    while tracing."""
+    """An array for a number or a NumPy array. Without this, an operation that changes nothing would
+    return its operand as it is while tracing."""
     return asarray(x) if isinstance(x, _HOST) else x
 
 
 def constant(x: ArrayLike, value: complex) -> Any:
-    """A number of x's dtype in a formula of x: it leaves a weak type weak of scalars, not of
-    arrays, as JAX's functions do."""
+    """A number of x's dtype in a formula of x. As in JAX, a weakly typed scalar x gives a weak
+    result, a weakly typed array does not."""
     aval = typeof(x)
     return _structure.number(value, aval.dtype) if aval.shape else scalar_like(x, value)
 

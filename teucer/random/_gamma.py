@@ -111,7 +111,7 @@ class RandomGamma(Primitive):
         (keys, alpha), (out,) = avals, outs
         if not params.get("partitionable", True) or not key_impl(keys, "random_gamma").counts():
             sizes.refuse("the generator's numbers depend on how many are drawn")
-        # What is behind the elements is drawn as well, of 1, for which few numbers are rejected.
+        # The padding behind the elements is drawn as well, for a = 1, which rejects few numbers.
         (own,) = random_split_p.padded(
             sizes,
             args[:1],
@@ -189,7 +189,7 @@ def _one(key: Value, alpha: ArrayLike, log_space: bool) -> Any:
 
 
 def _positive_cube_root(key: Any, c: Any) -> Any:
-    """A normal x with 1 + c x > 0, and that."""
+    """A normal x with 1 + c x > 0, and 1 + c x."""
     dtype = typeof(c).dtype
     zero, one = scalar(0, dtype), scalar(1, dtype)
 

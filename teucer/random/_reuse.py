@@ -183,7 +183,8 @@ def _unknown(walk: Keys, eqn: Eqn, operands: Sequence[Array]) -> list[Any]:
 
 
 def _moves(how: Callable[..., object]) -> Callable[..., list[Any]]:
-    """The rule of an operation that gives keys of its operands, as how(*numbers, **params) says."""
+    """The rule of an operation that moves keys. how(*numbers, **params) does the same to arrays of
+    the keys' numbers."""
 
     def rule(walk: Keys, eqn: Eqn, operands: Sequence[Array]) -> list[Any]:
         return [how(*operands, **eqn.params)]
@@ -196,7 +197,8 @@ def _each(walk: Keys, eqn: Eqn, operands: Sequence[Value]) -> list[Any]:
 
 
 def _picks(walk: Keys, eqn: Eqn, operands: Sequence[Array]) -> list[Any]:
-    """Which keys are picked is not known: new ones, used if all are that they may be."""
+    """Unknown keys are picked, so the results are new keys. They count as used if every candidate
+    is."""
     numbers = [x for x in operands if x is not None]
     used = bool(numbers) and all(
         walk.used.issuperset(x.ravel().tolist()) and x.size for x in numbers

@@ -24,7 +24,7 @@ class Amount(NamedTuple):
 
 
 def amount(budget: object, function: str) -> Amount:
-    """What a user says: bytes as an int, as text such as "2 GiB", or a share from 0 to 1 as a
+    """A user's budget: bytes as an int or as text such as "2 GiB", or a share from 0 to 1 as a
     float or as text such as "50%".
 
     Raises TypeError for other types, ValueError for text and numbers that say no amount.

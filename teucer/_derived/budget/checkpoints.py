@@ -40,8 +40,8 @@ def checkpoint_by(
     static_argnames: object,
     staged: Staged,
 ) -> Any:
-    """`fun`, of which so much is kept for the backward pass that it keeps the budget; its method
-    `plan` says for arguments what is chosen.
+    """`fun`, which saves for the backward pass as much as the budget allows. Its method `plan`
+    shows the choice for some arguments.
 
     staged: how `checkpoint` traces a call.
     """

@@ -15,7 +15,7 @@ STATES, BOUNDS = 4096, 48
 
 
 class Load(NamedTuple):
-    """What a way takes, for all segments of a kind. kept: bytes for the backward pass. back: bytes
+    """The cost of a way, for all segments of a kind. kept: bytes for the backward pass. back: bytes
     that the backward pass of one segment needs beside."""
 
     kept: int

@@ -16,8 +16,8 @@ def seconds_of(jaxpr: Jaxpr, speeds: Speeds) -> float:
 
 
 def seconds(eqn: Eqn, speeds: Speeds) -> float:
-    """The seconds that an equation takes, by itself: what it computes, or what it reads and
-    writes, whichever takes longer. What compilers fuse reads and writes less."""
+    """The seconds that an equation takes by itself: the longer of computing, and of reading and
+    writing. Fused equations read and write less."""
     if eqn.primitive.higher_order and not eqn.primitive.cost.reduces:
         inner = [seconds_of(jaxpr, speeds) for jaxpr in jaxprs_in_params(eqn.params)]
         if structure.kind_of(eqn.primitive) is structure.Branch:

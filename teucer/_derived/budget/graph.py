@@ -4,8 +4,8 @@ A value that the backward pass needs is kept, or its maker runs again, which nee
 For a price of a byte the cheapest choice is a minimum cut. Prices between 0 and infinity give the
 lower hull of bytes kept against seconds. For few values all choices are tried.
 
-The cut is that of project selection: Picard, Maximal closure of a graph, Management Science 22
-(1976) 1268.
+The cut solves a problem of project selection: Picard, Maximal closure of a graph, Management
+Science 22 (1976) 1268.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _INFINITE = 1 << 28
 
 
 class Maker(NamedTuple):
-    """What makes values of others, by number; in the order in which makers run."""
+    """An operation that makes values of others. Values are numbers; makers stand in the order in
+    which they run."""
 
     takes: tuple[int, ...]
     gives: tuple[int, ...]
@@ -48,7 +49,7 @@ class Choice(NamedTuple):
 
 
 def choice(graph: Graph, kept: Iterable[int]) -> Choice:
-    """What it takes to keep these values; of those only what is used counts."""
+    """The choice to keep these values. Values that are never used do not count."""
     allowed, wanted = frozenset(kept), set(graph.needed)
     used, seconds = set(), 0.0
     for maker in reversed(graph.makers):
@@ -77,7 +78,7 @@ def frontier(graph: Graph) -> list[Choice]:
 
 
 def undominated(choices: Iterable[Choice]) -> list[Choice]:
-    """Those of which none takes as much of both as another."""
+    """The choices that no other choice beats in both."""
     best: list[Choice] = []
     for found in sorted(choices, key=lambda c: (c.size, c.seconds)):
         if not best or found.seconds < best[-1].seconds * (1 - 1e-9):

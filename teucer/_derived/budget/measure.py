@@ -1,4 +1,5 @@
-"""What a program keeps for its backward pass, and what that takes: by differentiating it."""
+"""The values that a program keeps for its backward pass, and their cost: found by differentiating
+it."""
 
 from __future__ import annotations
 
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
 
 
 class Measured(NamedTuple):
-    """own: bytes kept of what the program computes, but for results. inputs, results: by place,
-    those of its operands and results that are kept. cotangents: the operands, by place, that get
-    cotangents which are apart. back: bytes that the backward pass needs
-    beside, while it runs. host: bytes kept in the memory of the host. seconds: of both passes.
+    """own: bytes kept of values that the program computes, results excluded. inputs, results:
+    places of the operands and results that are kept. cotangents: the operands, by place, that get
+    cotangents which are apart. back: bytes that the backward pass needs beside, while it runs.
+    host: bytes kept in the memory of the host. seconds: of both passes.
     """
 
     own: int
@@ -46,9 +47,8 @@ class Measured(NamedTuple):
 def measure(
     closed: ClosedJaxpr, free: Sequence[bool], apart: Sequence[bool], speeds: Speeds
 ) -> Measured:
-    """What differentiating a program by all of its operands takes.
-
-    free: which operands are there anyway. apart: whose cotangents are no part of `back`.
+    """The cost of differentiating a program by all of its operands. free: operands that are kept
+    anyway. apart: operands whose cotangents do not count in `back`.
     """
     split, moving = split_of(closed)
     n_known = sum(not u for u in split.unknown_outs)

@@ -25,8 +25,8 @@ SMALL, GROUPS, BODIES, ROUNDS = 64, (2, 3, 4, 6, 8, 12, 16), 6, 4
 
 
 class Chosen(NamedTuple):
-    """What a plan does with segments that are alike. where: the line of the first. kept: bytes of
-    all of them that the backward pass keeps."""
+    """The part of a plan for a group of equal segments. where: the line of the first. kept: bytes
+    of all of them that the backward pass keeps."""
 
     times: int
     what: str
@@ -35,7 +35,7 @@ class Chosen(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What is kept, computed again and offloaded, and what that takes, in bytes and seconds.
+    """The values that are kept, recomputed and offloaded, with their cost in bytes and seconds.
 
     budget: what may be in memory; of a share, what may be kept. peak, kept: predicted. without:
     both, where all is kept. smallest: the smallest budget that can be kept. seconds: of the
@@ -193,7 +193,8 @@ class _Segmented:
         return peak, sum(size for v, size in kept.items() if v not in self.weights)
 
     def _waits(self, program: Jaxpr, way: Way) -> int:
-        """The bytes of cotangents of a segment that wait for those of others."""
+        """The bytes of a segment's cotangents that are held until cotangents of other segments are
+        added."""
         operands = [program.invars[i] for i in way.measured.cotangents]
         return sum(bytes_of(v.aval) for v in operands if v in self.waiting)
 

@@ -1,4 +1,4 @@
-"""A program as segments, one after the other, of which some are alike.
+"""A program as a sequence of segments, some of which are equal.
 
 Layers that repeat are found as repeated runs of equations. The rest is cut where few bytes pass.
 """
@@ -133,8 +133,8 @@ def _last_uses(jaxpr: Jaxpr) -> dict[Any, int]:
 
 
 def _letter(eqn: Eqn) -> Any:
-    """What an equation does, but for numbers among its parameters, such as a layer's place in
-    stacked parameters."""
+    """A key of an equation, equal for equations that differ only in numbers, such as a layer's
+    place in stacked parameters."""
     inner = tuple(
         [structural_key(p.jaxpr) for p in eqn.params.values() if isinstance(p, ClosedJaxpr)]
     )

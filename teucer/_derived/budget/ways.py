@@ -54,8 +54,8 @@ class Way(NamedTuple):
 
 
 class Making(NamedTuple):
-    """What ways are made with. bodies: how the ways of a loop's body are found: of the body, and
-    which of its inputs are there anyway."""
+    """The functions and costs with which ways are made. bodies(body, free): the ways of a loop's
+    body; free: the inputs that are kept anyway."""
 
     speeds: Speeds
     policy: Planned
@@ -66,7 +66,7 @@ class Making(NamedTuple):
 def ways_of(
     program: Jaxpr, free: Sequence[bool], apart: Sequence[bool], making: Making
 ) -> list[Way]:
-    """The ways to run a segment by itself, the first of which keeps all."""
+    """The ways to run a segment by itself. The first one keeps all values."""
 
     def way(rewrite: Rewrite, what: str, keeps_all: bool = False) -> Way:
         closed = ClosedJaxpr(program.replace(eqns=rewrite(program)), ())
@@ -166,8 +166,8 @@ def _choices(program: Jaxpr, speeds: Speeds) -> list[frozenset[int]]:
 
 
 def graph_of(program: Jaxpr, speeds: Speeds) -> tuple[Graph, dict[int, int]]:
-    """What the backward pass of a program needs, and how that is made; and for each value that may
-    be saved its number among those that the program computes."""
+    """The graph of a program: the values that its backward pass needs, and the operations that make
+    them. Also, for each value that may be saved, its number among computed values."""
     eqns: list[Eqn] = []
     names: dict[Any, Var] = {}
     number = 0

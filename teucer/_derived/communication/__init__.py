@@ -1,1 +1,1 @@
-"""What the devices of a compiled program tell each other (docs/guide/seeing_communication.md)."""
+"""Communication among the devices of a compiled program (docs/guide/seeing_communication.md)."""

@@ -42,7 +42,7 @@ _MOVING = {
     "dynamic-slice", "reshape", "clone",
 }  # fmt: skip
 _OP_NAME = r'op_name="([^"]*)"'
-# What hands on the elements of its first operand.
+# Operations whose results are elements of their first operand.
 _HANDS_ON = {
     "copy",
     "bitcast",
@@ -60,7 +60,7 @@ _HANDS_ON = {
 
 @tracebacks.api_boundary
 def communication(f: Callable[..., object], *args: object, **kwargs: object) -> Communication:
-    """What devices tell each other in a call of a function: the collectives of its program.
+    """The communication of a call: the collectives of its program.
 
     f: a function, jitted or not. args, kwargs: what it would be called with: arrays over a mesh, or
     ShapeDtypeStructs with shardings. It is compiled, and not called.
@@ -288,7 +288,7 @@ class _Reader:
     def _loop_operand(
         self, computation: hlo.Computation, element: hlo.Instruction
     ) -> tuple[hlo.Computation, str] | None:
-        """The operand of a loop for an element of its state that no turn changes."""
+        """The operand of a loop for an element of its state that no iteration changes."""
         index = element.attribute(r"index=(\d+)")
         state = computation.instructions.get(element.operands[0])
         if index is None or state is None or state.opcode != "parameter":

@@ -1,1 +1,1 @@
-"""High types: those of libraries, whose values are made of arrays and references."""
+"""High types: types of libraries, whose values are made of arrays and references."""

@@ -57,8 +57,8 @@ class Low(NamedTuple):
     ends: tuple[tuple[int, AvalQDD], ...]
 
     def raised(self, outs: Sequence[Value], operands: Sequence[Value]) -> tuple[Any, ...]:
-        """The results of the high jaxpr, from those of the low one. Operands that change get what
-        they hold now."""
+        """The results of the high jaxpr, from the results of the low one. Operands that change get
+        their new states."""
         rest = iter(outs)
         results = tuple([_raised(aval, rest) for aval in self.outs])
         for i, end in self.ends:

@@ -61,7 +61,8 @@ TOKEN = TokenType()
 
 @final
 class Token:
-    """A value without content. A program that takes one begins after that which gave it."""
+    """A value without content. A program that takes a token begins after the program that returned
+    it."""
 
     __slots__ = ("_buf",)
 

@@ -29,7 +29,7 @@ class HighSpec:
         )
 
     def to_lo(self) -> Sequence[Any]:
-        """The specs of the values of which one is made."""
+        """The specs of the low values of a high value."""
         raise self._lacks("to_lo")
 
     def to_tangent_spec(self) -> Any:
@@ -75,7 +75,7 @@ def member_of(x: Any, name: str) -> Any:
 
 
 def state_members(cls: type) -> None:
-    """Let the members that a class of types states be those of traced values."""
+    """Give traced values the members that a class of types defines."""
     stated = {
         name for name, value in vars(cls).items() if type(value) in (aval_method, aval_property)
     }
@@ -119,8 +119,8 @@ _OPERATORS = frozenset(f"__{name}__" for name in _NAMES.split())
 
 
 def _states(aval: Aval) -> bool:
-    """Whether a type states members of its values; of references to such values the members are
-    those of references."""
+    """Whether a type defines members of its values. References to such values have the members of
+    references."""
     return bool(aval.is_high) and type(aval) is not RefType
 
 
@@ -183,11 +183,11 @@ class HighType(Aval):
         )
 
     def lo_ty(self) -> Sequence[Any]:
-        """The types of which values are made."""
+        """The types of the low values of each value."""
         raise self._lacks("lo_ty")
 
     def lower_val(self, hi_val: object, /) -> Sequence[Any]:
-        """The values, of the types `lo_ty()`, of which a value is made."""
+        """The low values of a value, of the types `lo_ty()`."""
         raise self._lacks("lower_val")
 
     def raise_val(self, *lo_vals: Value) -> Any:
@@ -205,7 +205,7 @@ class HighType(Aval):
         raise self._lacks("to_tangent_aval")
 
     def to_ct_aval(self) -> Any:
-        """The type of cotangents of values; by default that of tangents."""
+        """The type of cotangents of values; by default the type of tangents."""
         return self.to_tangent_aval()
 
     @property
@@ -245,7 +245,7 @@ class HighType(Aval):
         raise self._lacks("shard")
 
     def unshard(self, mesh: object, check_vma: bool, spec: object) -> Any:
-        """The type of the value of which each device has a part."""
+        """The type of the whole value, of which each device has a part of this type."""
         raise self._lacks("unshard")
 
     def nospec(self, mesh: object, check_vma: bool, all_names: tuple[object, ...]) -> Any:
@@ -276,7 +276,7 @@ class MutableHighType(HighType):
     has_qdd: Any = True
 
     def lo_ty_qdd(self, state: object, /) -> Sequence[Any]:
-        """The types of which a value is made in a state."""
+        """The types of the low values of a value in a given state."""
         raise self._lacks("lo_ty_qdd")
 
     def new_from_loval(self, state: object, /, *vals: Value) -> Any:
@@ -310,7 +310,7 @@ class MutableQDD:
 
 
 class AvalMutableQDD(NamedTuple):
-    """What the type rule of a high primitive is given of an operand that changes."""
+    """Stands, in the type rule of a high primitive, for an operand that changes."""
 
     aval: Any
     mutable_qdd: MutableQDD

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 
 class Manual(NamedTuple):
-    """The mesh of the manual computation that is being written, and those of its axes that are
-    manual."""
+    """The mesh of the manual computation that is being written, and its manual axes."""
 
     mesh: Any
     axes: frozenset[Any]
@@ -55,10 +54,9 @@ def manual_computation(
     out_specs: Sequence[PartitionSpec],
     body: Callable[..., Sequence[Value]],
 ) -> tuple[Value, ...]:
-    """Write what `body`, a function of each device's parts, does over manual mesh axes.
-
-    inner: the types of the parts of arguments; avals: those of results. The specs name the
-    manual axes alone.
+    """Write `body`, a function of each device's parts, as a computation over manual mesh axes.
+    inner: the types of the arguments' parts; avals: the types of results. The specs name the manual
+    axes alone.
     """
     outer = ctx.manual
     taken = frozenset(axes) if outer is None else outer.axes | frozenset(axes)
@@ -107,10 +105,9 @@ def manual_computation(
 def on_parts(
     ctx: Context, args: Sequence[Value], avals: Sequence[Aval], body: Callable[..., Sequence[Value]]
 ) -> tuple[Value, ...]:
-    """Write what `body` does on each device by itself, where its results are parts of sums that are
-    still to be taken.
+    """Write `body` for each device by itself, if its operands are parts of unreduced sums.
 
-    Left to itself, XLA sums what goes from one operation to the next, and takes that for the parts.
+    Otherwise XLA sums the values between two operations, and takes the sums for the parts.
     """
     taken = frozenset() if ctx.manual is None else ctx.manual.axes
     parts = frozenset[Any]().union(*[a.unreduced for a in avals]) - taken
@@ -147,7 +144,7 @@ def on_parts(
 
 
 def _summed(entries: Sequence[object], spec: PartitionSpec, axes: frozenset[Any]) -> PartitionSpec:
-    """A spec with these entries, and what another says of sums over some axes."""
+    """A spec with these entries, and with another spec's fields for sums over some axes."""
     over = spec.unreduced & axes
     return PartitionSpec(
         *entries, unreduced=over, unreduced_kind=spec.unreduced_kind if over else None

@@ -149,7 +149,8 @@ def forget_given() -> None:
 
 
 def write_given(n: int, changed: Sequence[int], arrays: Sequence[Value]) -> None:
-    """Give references among the n of the call the arrays that its program has changed."""
+    """Store arrays that a program has changed in their references, which are among the n arguments
+    of its call."""
     refs = _given.refs[-n:]
     if len(refs) != n:
         raise RuntimeError(

@@ -2,7 +2,7 @@
 
 A jaxpr that reads and writes references becomes one on the values of their arrays.
 
-An array that is changed is a further result. What reads and writes one reference keeps its order,
+An array that is changed is a further result. Reads and writes of one reference keep their order,
 since each write gives the value that later reads see; what has to do with different references may
 move.
 """

@@ -44,8 +44,10 @@ class Claim:
 
 
 def claim(name: str) -> Claim | None:
-    """Claim a program for this process; None if another one has, which has then ended with it, or
-    is not waited for any longer."""
+    """Claim a program for this process.
+
+    None if another process has claimed it. By then that process is done, or the wait is over.
+    """
     state = processes.state
     own, place = str(state.process_id), f"{_ROOT}/{name}"
     try:
@@ -65,7 +67,8 @@ def claim(name: str) -> Claim | None:
 
 
 def _heard(key: str, by: int, seconds: float) -> str | None:
-    """What another process tells; None if it has failed, or does not within so many seconds."""
+    """The value that another process writes; None if it has failed, or writes none within so many
+    seconds."""
     state, deadline = processes.state, monotonic() + seconds
     while (left := deadline - monotonic()) > 0:
         if state.watch is None or by in state.watch.failed:

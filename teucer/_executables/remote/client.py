@@ -22,7 +22,7 @@ from teucer._executables.remote import counts, envelopes, keys, stores
 
 THREAD = "teucer-remote"
 _OPENING = 60.0  # seconds in which fsspec and its drivers are imported, on a machine that is busy
-_RATE = 1 << 20  # bytes a second that nobody calls slow
+_RATE = 1 << 20  # bytes a second: faster transfers get no warning
 _SWIFT = 1.0  # seconds that an entry may take before the wait counts
 _SHARE = 0.1  # of the time of compiling that may go into asking for what is not there
 _FAILURES = 3  # in a row, after which reading, or writing, is given up
@@ -248,7 +248,7 @@ class Remote:
         self._say_failing(reason, what)
 
     def _say_failing(self, reason: str, what: str) -> None:
-        """Say so once, and what becomes of the programs: whether it goes on or not."""
+        """Warn once about the failure, and say whether the cache is still used."""
         rest = {
             "reading": "What the local folder lacks is compiled here",
             "writing": "`teucer cache push` uploads later what is missing",

@@ -22,7 +22,7 @@ class Refused(Exception):
 
 
 def sealed(name: str, content: bytes, key: Key | None) -> bytes:
-    """What a store keeps of an entry; signed, if there is a key."""
+    """The bytes that a store keeps for an entry; signed, if there is a key."""
     about = _about(name)
     signature = _UNSIGNED if key is None else key.signature(content, about)
     return b"".join((_MAGIC, signature, _checksum(about, content), content))
@@ -33,7 +33,7 @@ def opened(name: str, data: bytes, key: Key | None, unsigned: bool) -> bytes:
 
     unsigned: whether unsigned entries, or entries whose signature cannot be checked without a
     key, may be used.
-    Raises Refused if the entry is damaged, or is not known to be of who has the key.
+    Raises Refused if the entry is damaged, or not signed with the key.
     """
     view = memoryview(data)
     if view[: len(_MAGIC)] != _MAGIC or len(data) < OVERHEAD:

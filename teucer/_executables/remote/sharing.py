@@ -1,4 +1,5 @@
-"""What the cache of a team has of a program that the local folder lacks, and what it gets."""
+"""The exchange of one program with the cache of a team: fetch an entry that the local folder lacks,
+or upload a new one."""
 
 from __future__ import annotations
 

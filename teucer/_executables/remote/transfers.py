@@ -1,4 +1,4 @@
-"""All entries at once, to and from the cache of a team, for who waits for them."""
+"""Transfers of all entries to and from the cache of a team. The caller waits for them."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _opened(remote: client.Remote) -> stores.Store:
 
 @final
 class _Outcome(Generic[_Made]):
-    """What a function returns or raises in another thread."""
+    """A call in another thread: its result, or the exception that it raises."""
 
     def __init__(self, work: Callable[[], _Made]) -> None:
         self._work, self._values = work, list[_Made]()
@@ -124,7 +124,7 @@ class _Outcome(Generic[_Made]):
             self.error = err
 
     def value(self) -> _Made:
-        """What it returned."""
+        """The result of the call."""
         return self._values[0]
 
 

@@ -192,9 +192,9 @@ def get_stateful_output_fusion_values(
 ) -> tuple[Values, tuple[Any, ...], tuple[Any, ...], dict[int, int]]:
     """As `get_fusion_values`, of a fusion that reads and writes references.
 
-    The function takes the arrays of references. If references are written, it gives (results, the
-    last arrays of these). The fourth thing says by the place among all results of each of them its
-    reference: the place among the values and the arguments.
+    The function takes arrays in place of references. If it writes references, it returns (results,
+    the last arrays of these references). The fourth result maps the place of a last array among all
+    results to the place of its reference among values and arguments.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> ref = jax.new_ref(jnp.zeros(2))

@@ -111,8 +111,8 @@ def _behind(outer: Part, inner: Part) -> Part:
 
 
 class _Guard(NamedTuple):
-    """What is done about places outside. masks: conditions under which an element is touched; None
-    if it is moved inside."""
+    """The treatment of places outside. masks: conditions under which an element is touched; None if
+    places are moved inside."""
 
     masks: list[Value] | None
     masked: bool
@@ -488,8 +488,7 @@ def compare_and_swap(
     views: Sequence[object],
     operands: Sequence[Any],
 ) -> Value:
-    """Let elements be a value where they are what they are compared with; gives those that were
-    there."""
+    """Replace elements that equal `compared` by `value`; returns the elements before."""
     at = _places(w, ref, views, operands, moves=True, masked=False)
     if at.inside is not None:
         raise Refused(

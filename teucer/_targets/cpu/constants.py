@@ -103,8 +103,8 @@ COMMITTED = {
 
 
 class Factors(NamedTuple):
-    """What ratios of rates do not know, as parts of them (`rates.thresholds`). Fitted so that the
-    committed rates give what was measured on whole programs: corpus.md, "The cost model".
+    """Factors of the ratios in `rates.thresholds`, for quantities that the rates lack. Fitted so
+    that the committed rates give what was measured on whole programs: corpus.md, "The cost model".
 
     short: of a call's compilation, what a function has. function: of a function's, the equations
     that a few calls spare. copied: equations that make each of them take a quarter longer.
@@ -183,7 +183,7 @@ WHOLE_WORK, ELEMENTARY_WORK = 1 << 19, 8
 WHOLE_CALL = 1 << 10
 # Equations of a step from which its one kernel takes longer to compile than many.
 WHOLE_STEP = 768
-# Equations whose code is as long as that of a product of a vector.
+# The number of equations whose code is as long as the code of a product with a vector.
 PRODUCT_LENGTH = 20
 
 

@@ -52,7 +52,8 @@ def switches_around(jaxpr: Jaxpr) -> Switches:
 
 
 def _found(jaxpr: Jaxpr) -> _Found:
-    """Of the equations and of those within them; kept on the jaxpr."""
+    """Features of the equations, inner ones included, by which faults are chosen; kept on the
+    jaxpr."""
     found: _Found | None = jaxpr.cache.get(_found)
     if found is None:
         each = [_Found()]

@@ -192,8 +192,9 @@ class _Program(Graph):
     def regions(self) -> list[list[int]]:
         """Sets of small equations, each in the order of the program.
 
-        What nothing outside waits for is one region, the last. The others are parted by how many
-        regions come before. None has too many loops, since one processor compiles a kernel.
+        Equations whose results no large equation reads are one region, the last. The others are
+        grouped by the number of regions that must run before them. A region has a bounded number of
+        loops, since one processor compiles each kernel.
         """
         late = [False] * len(self.eqns)
         for i in reversed(range(len(self.eqns))):

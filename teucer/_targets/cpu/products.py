@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Pairs: TypeAlias = "tuple[Axes, Axes]"
 # The axes that are summed over, and those of the batch.
 Numbers: TypeAlias = "tuple[Pairs, Pairs]"
-# What has the type of an operand: it itself, or the type.
+# Stands for an operand where only its type is needed: a value, or its type.
 Operand: TypeAlias = "Value | ShapedArray"
 
 

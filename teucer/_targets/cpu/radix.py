@@ -62,7 +62,8 @@ def sort(ctx: Context, xs: Sequence[Value], dimension: int, keys: int) -> tuple[
 
 
 def _by_value(ctx: Context, x: Value) -> list[Value]:
-    """Numbers of which equal ones have equal bits, but for zeros: -0 comes before 0."""
+    """Sort by value. Equal numbers have equal bits, so their order does not matter; but -0 comes
+    before 0."""
     if x.dtype.kind == "c" or (dtypes.issubdtype(x.dtype, np.floating) and x.dtype.itemsize < 2):
         return _by_places(ctx, [x], 1)
     if not dtypes.issubdtype(x.dtype, np.floating):
@@ -70,7 +71,7 @@ def _by_value(ctx: Context, x: Value) -> list[Value]:
         (key,) = _sorted(ctx, [key])
         return [_signed(ctx, key, x.aval)]
     bits = order.bits(ctx, x)
-    # One NaN. What selects floats of 16 bits may round those that are subnormal to zero.
+    # All NaNs become one, as bits: a select of 16-bit floats may round subnormal numbers to zero.
     nan = hlo.splat(ctx, int(np.array(np.nan, x.dtype).view(bits.dtype)), bits.aval)
     bits = hlo.select(ctx, hlo.compare(ctx, x, x, "NE"), nan, bits)
     (key,) = _sorted(ctx, [_unsigned(ctx, _flipped(ctx, bits))])
@@ -130,7 +131,7 @@ def _unsigned(ctx: Context, x: Value) -> Value:
 
 
 def _signed(ctx: Context, key: Value, aval: ShapedArray) -> Value:
-    """What `_unsigned` made these of, of type `aval`."""
+    """The inverse of `_unsigned`: keys as numbers of type `aval`."""
     aval = aval.strengthen()
     if aval.dtype.kind == "b" or not dtypes.issubdtype(aval.dtype, np.signedinteger):
         return hlo.convert(ctx, key, aval.dtype)

@@ -1,9 +1,9 @@
-"""The cost model of the CPU: what compiling and running takes, and what follows from it.
+"""The cost model of the CPU: times to compile and to run, and the thresholds that follow.
 
 `Rates` are measured (`teucer tune`; ours are committed for two releases of jaxlib). `thresholds`
 derives break-even points from them, which outlining, rolling and pieces ask. A ratio of two rates
-says where two ways cost the same. What a ratio cannot know, such as how many loops a layer has, is
-a factor (`constants.FACTORS`).
+says where two ways cost the same. Factors (`constants.FACTORS`) stand for quantities that no ratio
+has, such as the loops of a layer.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Thresholds(NamedTuple):
 
 @functools.cache
 def thresholds(rates: constants.Rates) -> Thresholds:
-    """What follows from rates. Rounded, so that what a measurement errs by rarely shows."""
-    # What a function has takes longer to compile than most of its call.
+    """The thresholds that follow from rates. Rounded, so that errors of measurement rarely show."""
+    # The body of a function takes longer to compile than most of its call.
     short = rounded(constants.FACTORS.short * rates.called / rates.equation)
     # The equations that a few calls spare take as long as the function.
     function = rounded(constants.FACTORS.function * rates.function / rates.equation)
@@ -129,14 +129,14 @@ def committed() -> Thresholds:
 
 
 def committed_for(jaxlib: str) -> Thresholds:
-    """The same for a release: where it does not differ clearly, those of the first, by which whole
-    programs were measured."""
+    """The break-even points for a release of jaxlib. Those that do not clearly differ are taken
+    from the first release, with which whole programs were measured."""
     first = thresholds(constants.COMMITTED[min(constants.COMMITTED)])
     return thresholds(committed_rates(jaxlib)).settled(first)
 
 
 def committed_rates(jaxlib: str) -> constants.Rates:
-    """Those for a release."""
+    """The rates that Teucer comes with for a release of jaxlib."""
     return of_release(constants.COMMITTED, jaxlib)
 
 

@@ -19,8 +19,8 @@ from typing import TypeAlias
 # Number, value and place of a field. The value is an integer, or the place of what has a length.
 _Field: TypeAlias = tuple[int, int | tuple[int, int], int, int]
 
-# Within what the runtime writes behind its header: the compiler's result, the module with its
-# options, the module.
+# The path of fields to the module, behind the runtime's header: the compiler's result, the module
+# with its options, the module.
 _MODULE = (1, 1, 1)
 _COMPUTATIONS, _INSTRUCTIONS, _COMPUTATION_ID, _IS_FUSED = 3, 2, 5, 7
 _OPCODE, _FUSION_KIND, _CALLED, _BACKEND_CONFIG, _CUSTOM_CALL_TARGET = 2, 11, 38, 43, 28

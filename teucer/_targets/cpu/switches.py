@@ -182,7 +182,8 @@ def _length(jaxpr: Jaxpr) -> int:
 
 
 def _product(eqn: Eqn) -> LoopSteps:
-    """A product of matrices of some size is YNNPACK's; one of a matrix and a vector is not."""
+    """The loops of a product. YNNPACK computes products of matrices of some size, but not a matrix
+    times a vector."""
     (contracted, _), (batched, _) = eqn.params["dimension_numbers"]
     left, right = eqn.invars[0].aval, eqn.invars[1].aval
     terms = math.prod([left.shape[i] for i in contracted])

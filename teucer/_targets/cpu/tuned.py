@@ -50,7 +50,7 @@ def _found(chosen: str | None) -> Thresholds:
 
 
 def thresholds_of(rates: Rates) -> Thresholds:
-    """What follows from rates that were measured here."""
+    """The thresholds from rates that were measured on this machine."""
     return thresholds(rates).settled(committed())
 
 

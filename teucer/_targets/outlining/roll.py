@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Calls(NamedTuple):
     """Calls of one function, one after the other.
 
-    operands: for each argument, what the calls take. results: for each result, what the calls name
-    it.
+    operands: for each argument, the operand of each call. results: for each result, the variable of
+    each call.
     used: for each result and call, whether anything behind the calls uses it.
     """
 

@@ -14,8 +14,8 @@ _inspections: list[Any] = []
 
 
 def register_partitioner(name: str, partition: Any) -> None:
-    """Let `partition` say what each device runs for calls of a target; for every plugin that is
-    loaded, and will be.
+    """Let `partition` decide what each device runs for calls of a target, with all plugins: loaded
+    ones and later ones.
 
     It is given types, shardings and the name of the call, and returns a module as text, and
     shardings.
@@ -30,8 +30,8 @@ def register_partitioner(name: str, partition: Any) -> None:
 
 
 def inspection(tell: Callable[[Any], None]) -> str:
-    """What names a function, to be told of a sharding, in the text of a program; it lives as long
-    as the process."""
+    """A name, for the text of a program, of a function that is told a sharding. The function lives
+    as long as the process."""
     told = _recording(tell)
     _inspections.append(told)
     return "".join(f"\\{byte:02X}" for byte in _jax.encode_inspect_sharding_callback(told))

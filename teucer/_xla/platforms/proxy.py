@@ -1,5 +1,5 @@
-"""Clients of a server that has the devices, by IFRT's proxy, and programs as such runtimes take
-them."""
+"""Clients of a server that has the devices (IFRT's proxy), and programs in the form that such
+runtimes take."""
 
 from jaxlib._ifrt_proxy import ClientConnectionOptions, get_client
 from jaxlib._jax import ifrt_programs

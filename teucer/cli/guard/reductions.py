@@ -1,4 +1,5 @@
-"""Reductions, cumulative ones, and those over windows: of arrays and of what is computed."""
+"""Reductions, cumulative reductions and reductions over windows, of arrays and of computed
+values."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ __dir__ = listing(__name__, __all__)
 if not TYPE_CHECKING:
     __getattr__ = refusing(__name__)
 
-# What stands for shapes: a tree of ShapeDtypeStruct; specs of results; dtypes that are counted.
+# For annotations: a tree of ShapeDtypeStruct; the specs of results; the dtypes that are counted.
 ShapeDtypeStructTree = Any
 Specs = Any
 ValidRooflineDtype = np.dtype | ExtendedDType
@@ -204,7 +204,7 @@ class _Count(NamedTuple):
         return total
 
     def equation(self, eqn: Eqn) -> RooflineResult:
-        """One equation; its peak is that of the programs that it runs."""
+        """The counts of one equation. Its peak is the peak of the programs that it runs."""
         rule = _registered.get(eqn.primitive) or rooflines.rule_of(eqn)
         if rule is not None:
             avals = [v.aval for v in eqn.invars]

@@ -74,8 +74,8 @@ class FrozenDict(Mapping[str, Any]):
 
 
 def hashable(name: str, value: object) -> Any:
-    """An attribute as a parameter of an equation; what has no form in a program is refused when
-    that is written."""
+    """An attribute as a parameter of an equation. One without a form in StableHLO is refused at
+    lowering."""
     if isinstance(value, np.ndarray):
         return HashableArray(value)
     if isinstance(value, Mapping):

@@ -30,8 +30,8 @@ _BERNOULLI = [
 
 
 def zeta_places(q: Array) -> tuple[Any, Any, Any]:
-    """The places at which `zeta_of_parts` needs the function: q, or if that is negative its part
-    beyond an integer; and those of what is missing of the sum."""
+    """Three arguments for `zeta_of_parts`. The first is q, or for negative q its fractional part;
+    the others are the ends of the part of the sum below."""
     is_below = ops.lt(q, scalar_like(q, 0))
     part = ops.sub(q, ops.floor(q))
     one = scalar_like(q, 1)
@@ -46,8 +46,8 @@ def zeta_places(q: Array) -> tuple[Any, Any, Any]:
 
 
 def zeta_of_parts(x: Array, q: Array, value: Array, mirrored: Array, beyond: Array) -> Any:
-    """zeta(x, q) of three values at `zeta_places`: of negative q the sum from there on, and those
-    below it, which are a difference of two sums."""
+    """zeta(x, q) from its values at the three `zeta_places`. For negative q: the sum from the first
+    place on, and the terms below as a difference of two sums."""
     one, zero, inf = (scalar_like(x, v) for v in (1, 0, math.inf))
     half, is_below = ops.mul(x, scalar_like(x, 0.5)), ops.lt(q, zero)
     before = ops.sub(mirrored, beyond)

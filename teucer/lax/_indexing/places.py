@@ -58,11 +58,11 @@ def chosen_updates(
     mode: object,
     combine: Callable[[Any, Any], Any],
 ) -> tuple[ClosedJaxpr, tuple[Any, ...]] | None:
-    """A scatter as a choice, with its operands: where x is one number and each window is for a row
-    of its own, as that of `zeros.at[arange(n), i].add(updates)` is.
+    """A scatter as a select, with its operands; None if it is no such scatter.
 
-    known: what the passes know. combine: what becomes of an element and its update. None if that is
-    not known, or windows are parts of axes.
+    x must be one number repeated, and each window must lie in a row of its own, as in
+    `zeros.at[arange(n), i].add(updates)`. known: facts that the passes know. combine: computes the
+    new element from an element and its update; None if unknown.
     """
     if known.constant(x) is None or 0 in indices.aval.shape:
         return None

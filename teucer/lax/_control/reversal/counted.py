@@ -87,7 +87,7 @@ def run_known(
     # The condition reads the known part of the carry only, so that the rest of its inputs may go.
     cond = reordered(cond, [*range(m), *(m + i for i in places)], (0,))
     own = [*consts, *(x for x, u in zip(body_consts, cut.consts, strict=True) if not u)]
-    counted = counter_of(params) is None  # here, since the loop does not
+    counted = counter_of(params) is None  # count here, since the loop does not
     first = [carry[i] for i in places]
     if counted:
         count = COUNT.update(vma=cond.out_avals[0].vma)
@@ -111,15 +111,15 @@ def run_known(
 def steps_of(
     loop: Primitive, cut: LoopCut, args: Sequence[ArrayLike | Undefined], params: Params
 ) -> Array:
-    """The number of steps of a loop, which is run for it where it does not count them."""
+    """The number of steps of a loop. A loop that does not count them is run once to find out."""
     if counter_of(params) is not None:
         return _counted(args, params)
     return run_known(loop, cut, args, params)[0]
 
 
 def counter_of(params: Params) -> int | None:
-    """Which component of the carry counts the steps from 0 to the one const of the condition, if
-    that is the condition; None otherwise."""
+    """The component of the carry that counts the steps, if the condition is `counter < const`; None
+    otherwise."""
     cond, body, n = params["cond_jaxpr"].jaxpr, params["body_jaxpr"].jaxpr, params["body_nconsts"]
     if params["cond_nconsts"] != 1 or len(cond.eqns) != 1:
         return None
@@ -151,7 +151,8 @@ def _counted(args: Sequence[Any], params: Params) -> Array:
 def _of_steps(
     steps: Array, args: Sequence[ArrayLike], params: Params
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Operands and parameters of a loop with a counter before its carry, for so many steps."""
+    """Operands and parameters of a loop that runs so many steps: it has a counter in front of its
+    carry."""
     body, m, n = params["body_jaxpr"], params["cond_nconsts"], params["body_nconsts"]
     count = COUNT.update(vma=typeof(steps).vma)
     cond = body.kept(

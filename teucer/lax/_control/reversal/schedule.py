@@ -37,8 +37,8 @@ _LONGEST = np.iinfo(np.int32).max
 
 
 def slots_for(avals: Sequence[ShapedArray]) -> tuple[int, ...]:
-    """How many states of these types are kept: one number, or that for short loops and that for
-    long ones."""
+    """How many states of these types are kept: one number, or two, for short loops and for long
+    ones."""
     buffers = [a.physical for a in avals]
     if not all(isinstance(n, int) for a in buffers for n in a.shape):
         return (FEWEST,)
@@ -61,8 +61,8 @@ def reach(slots: int) -> np.ndarray:
 
 
 def next_kept(table: ArrayLike, steps: ArrayLike, free: ArrayLike) -> Array:
-    """After how many steps the next state is kept, of which `steps`, at least 2, are to be
-    reversed, with `free` slots beside that of the first. Without a free slot: all steps but one."""
+    """The number of steps to the next state that is kept. `steps`, at least 2, are to be reversed,
+    with `free` slots beside the slot of the first state. Without a free slot: all steps but one."""
     ready = _dynamic.dynamic_index_in_dim(table, _arithmetic.add(free, ONE), 0, False)
     fewer = _dynamic.dynamic_index_in_dim(table, free, 0, False)
     short = _structure.convert_element_type(_arithmetic.lt(ready, steps), np.dtype(np.int32))
@@ -150,7 +150,7 @@ def _backwards(
             h = next_kept(table, _arithmetic.sub(pos, t), free)
             state = looped(loop, _positive, ahead, [h, *rest[:n]])[1:]
             t = _arithmetic.add(t, h)
-            # Where no slot is free, the row behind the slots takes what nobody reads.
+            # If no slot is free, the state goes to the row behind the slots, which is never read.
             rows = [_put(s, x, kept) for s, x in zip(rest[n:], state, strict=True)]
             kept_now = _arithmetic.min(_arithmetic.add(kept, ONE), np.int32(slots))
             return [t, kept_now, _put(at, t, kept), *state, *rows]
