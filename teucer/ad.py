@@ -1,5 +1,4 @@
-"""What `jax.vjp(...)[1].with_refs` is told of arguments, and what it gives in the place of
-cotangents."""
+"""Arguments of `jax.vjp(...)[1].with_refs`, and results in the place of cotangents."""
 
 from teucer._derived.vjp import DidntWant, DontWant, GradRef, GradValue
 

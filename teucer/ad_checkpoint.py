@@ -65,7 +65,8 @@ def saved_residuals(
 
 
 def _maker(eqn: object, i: int) -> str:
-    """What made the i-th result of an equation, and where, for `saved_residuals`."""
+    """The operation and the line that made the i-th result of an equation, for
+    `saved_residuals`."""
     if eqn.primitive is remat_p:
         inner = eqn.params["jaxpr"].jaxpr
         for made in inner.eqns:

@@ -22,11 +22,12 @@ __dir__ = listing(__name__, __all__)
 
 
 def ravel_pytree(pytree: object) -> tuple[Any, Callable[[Any], Any]]:
-    """A pytree of arrays as one vector, and the function that makes the pytree of such a vector.
+    """A pytree of arrays as one vector, and the function that turns such a vector into a pytree.
 
-    The vector's dtype is that to which the leaves promote; the function gives each leaf its own
-    dtype back. Leaves of one dtype take that of the vector. The function raises ValueError for a
-    vector of another shape, and TypeError for another dtype where leaves differ in theirs.
+    The vector has the dtype to which the leaves promote; the function gives each leaf its own
+    dtype back. If all leaves have one dtype, the function gives leaves of the vector's dtype. The
+    function raises ValueError for a vector of another shape, and TypeError for another dtype where
+    leaves differ in theirs.
 
     >>> import teucer.numpy as jnp
     >>> flat, unravel = ravel_pytree({"a": jnp.ones(2), "b": jnp.zeros(1)})
@@ -50,8 +51,8 @@ def ravel_pytree(pytree: object) -> tuple[Any, Callable[[Any], Any]]:
 @final
 @dataclass(frozen=True)
 class _Unravel:
-    """What makes a pytree of a vector. Equal for trees of one structure and types of leaves, so
-    that it can be a static argument."""
+    """A function that turns a vector into a pytree. Equal for trees of one structure and types of
+    leaves, so that it can be a static argument."""
 
     tree: Any
     avals: tuple[Any, ...]

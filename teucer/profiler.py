@@ -1,6 +1,5 @@
-"""What a program spends its time on.
-
-Traces for Perfetto and TensorBoard, annotations in them, and memory by allocation.
+"""Profiles of programs: traces for Perfetto and TensorBoard, annotations in them, and memory by
+allocation.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _lock = threading.Lock()
 
 
 class _Running:
-    """What runs in this process: one trace, one server."""
+    """The running profilers of this process: one trace, one server."""
 
     session: ProfileSession | None = None
     server: Any = None
@@ -89,8 +88,8 @@ def annotate_function(
 class ProfileSession:
     """A trace that is taken: from `start` to `stop`, or in a `with` block.
 
-    log_dir: the folder where it is written in the end; None keeps it in memory. The options are
-    those of `start_trace`. Raises RuntimeError if one is taken already, or stopped before it was
+    log_dir: the folder where it is written in the end; None keeps it in memory. The options are as
+    for `start_trace`. Raises RuntimeError if one is taken already, or stopped before it was
     started.
     """
 
@@ -116,7 +115,7 @@ class ProfileSession:
 
     @property
     def profile_data(self) -> Any:
-        """What was recorded, as ProfileData; None before it was stopped."""
+        """The recorded profile, as ProfileData; None before it was stopped."""
         return None if self._bytes is None else ProfileData.from_serialized_xspace(self._bytes)
 
     def start(self) -> Self:
@@ -188,7 +187,7 @@ def start_trace(
     create_perfetto_trace: also write perfetto_trace.json.gz beside them. create_perfetto_link:
     print where it is and how to open it; nothing is served from this process.
     profiler_options: a ProfileOptions. python_tracer_level = 0 leaves calls of Python functions
-    out, host_tracer_level says how much is told of the runtime.
+    out, host_tracer_level says how detailed the events of the runtime are.
     Raises RuntimeError if a trace is being taken already.
     """
     ProfileSession(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options).start()

@@ -1,5 +1,4 @@
-"""Functions with rules of their own: how they are called, and their calls as a primitive.
-"""
+"""Functions with rules of their own: how they are called, and their calls as a primitive."""
 
 from __future__ import annotations
 

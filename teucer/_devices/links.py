@@ -362,7 +362,7 @@ def _own_addresses(coordinator: str) -> list[str]:
     """Where others may reach this machine: by the way to the coordinator, by that to the world."""
     host, _, port = coordinator.rpartition(":")
     found = []
-    for target in ((host.strip("[]"), int(port)), ("192.0.2.1", 9)):  # an address that no machine has
+    for target in ((host.strip("[]"), int(port)), ("192.0.2.1", 9)):  # no machine's address
         with contextlib.suppress(OSError):
             for family, kind, _, _, where in socket.getaddrinfo(*target, type=socket.SOCK_DGRAM):
                 with socket.socket(family, kind) as s:

@@ -1,1 +1,1 @@
-"""What single modules of `experimental` are made of."""
+"""Private parts of single modules of `experimental`."""

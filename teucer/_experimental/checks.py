@@ -91,7 +91,7 @@ class State(NamedTuple):
 @final
 @pytrees.register_pytree_node_class
 class Error:
-    """What `checkify` found: the first check that failed, if any. A pytree, so that it may be a
+    """The result of `checkify`: the first check that failed, if any. A pytree, so that it may be a
     result of any transformation."""
 
     def __init__(self, state: State, sites: tuple[Site, ...]) -> None:
@@ -121,8 +121,8 @@ class Error:
         )
 
     def get_exception(self) -> CheckifyError | None:
-        """The exception, not raised; None if no check failed. Of a batch, that of the first element
-        that failed."""
+        """The exception, not raised; None if no check failed. Of a batch, the exception of the
+        first element that failed."""
         where = np.argwhere(np.asarray(self._state.failed))
         return self._exception(tuple(where[0].tolist())) if len(where) else None
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def colocated_cpu_devices(devices_or_mesh: Any) -> Any:
     """The CPU devices on the hosts of devices, in the same order; of a mesh, the mesh of them.
 
-    devices_or_mesh: a sequence of devices, or a Mesh. CPU devices are those of their own hosts.
+    devices_or_mesh: a sequence of devices, or a Mesh. A CPU device stands for its own host.
     Raises ValueError if a host has fewer CPU devices than other ones (jax_num_cpu_devices).
 
     >>> import teucer as jax
@@ -43,7 +43,7 @@ def colocated_cpu_devices(devices_or_mesh: Any) -> Any:
 
 
 def _cpu_beside(device: Any) -> Any:
-    """The CPU device of a device's host that has the same place among those of the host."""
+    """The CPU device on a device's host that has the same place among the host's CPU devices."""
     own = [d for d in device.client.devices() if d.process_index == device.process_index]
     cpus = [d for d in backends.devices("cpu") if d.process_index == device.process_index]
     place = own.index(device)
@@ -57,7 +57,7 @@ def _cpu_beside(device: Any) -> Any:
 
 
 class _Specialization(NamedTuple):
-    """What is said of the calls of a function before they are made."""
+    """The specialisation of a function: what is fixed before it is called."""
 
     in_specs: Any = None
     out_specs_fn: Callable[..., Any] | None = None

@@ -1,4 +1,4 @@
-"""What collectives send over the links of a torus.
+"""The traffic of collectives over the links of a torus.
 
 Each mesh axis is a ring of devices, an axis of two a single link.
 """
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def _rings(ctx: RooflineRuleContext, names: Any) -> dict[str, int]:
-    """The sizes of those of the axes that the mesh has. Others are of `vmap`, along which nothing
-    is sent."""
+    """The sizes of the axes that the mesh has. Other axes are of `vmap`: nothing is sent along
+    them."""
     listed = names if isinstance(names, tuple | list) else (names,)
     return {
         name: ctx.mesh.shape[name]

@@ -1,4 +1,4 @@
-"""What is said of a program, and what a rule is told of an equation."""
+"""The counts of a program, and the arguments of a rule for an equation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RooflineResult:
-    """What one device has to do for a program, or for an equation.
+    """The work of one device for a program, or for an equation.
 
     unfused_flops, unfused_hbm_bytes: operations on numbers, and bytes of operands and results, of
     every equation by itself.
@@ -89,7 +89,7 @@ class RooflineShape:
 
     @classmethod
     def from_aval(cls, aval: ShapedArray) -> RooflineShape:
-        """The shape of a type; for keys, that of their words."""
+        """The shape of a type; for keys, the shape of their words."""
         physical = getattr(aval, "physical", None)
         if physical is None:  # what is no array, as a token
             return cls(shape=(), dtype=np.dtype(bool))
@@ -113,7 +113,7 @@ class RooflineShape:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RooflineRuleContext:
-    """What a rule is told of an equation: its types, and the mesh whose devices run it; None
+    """The argument of a rule for an equation: its types, and the mesh whose devices run it; None
     outside of `shard_map`.
 
     pin_lhs_in_vmem, pin_rhs_in_vmem: whether this operand of matrix products stays in fast memory,

@@ -182,8 +182,8 @@ def deserialize_and_load(
 
 
 def _text_of(tree: PyTree) -> Any:
-    """A tree as `tree_text` writes it; None if it cannot, since who loads the function may have the
-    tree."""
+    """A tree as `tree_text` writes it. None if it cannot: the program that loads the function may
+    have the tree."""
     try:
         return serialization.tree_text(tree)
     except (TypeError, ValueError):
@@ -230,7 +230,7 @@ def _devices_for(
 
 
 def _machine(device: Device) -> list[str]:
-    """What an executable depends on."""
+    """The versions and features that an executable depends on."""
     return [
         xla.jaxlib_version,
         device.platform,

@@ -223,7 +223,7 @@ class Exported:
 
     @functools.cached_property
     def arg_names(self) -> tuple[str, ...]:
-        """What messages call the flat arguments: args[0], kwargs['x']."""
+        """Names of the flat arguments in messages: args[0], kwargs['x']."""
         return _arg_names(self.in_tree)
 
     @functools.cached_property
@@ -315,8 +315,7 @@ def _callable(exported: Exported) -> Callable[..., Any]:
 
 
 def default_export_platform() -> str:
-    """The platform that functions are exported for unless `export` is told: that of the default
-    device.
+    """The default platform of `export`: the platform of the default device.
 
     >>> default_export_platform()
     'cpu'

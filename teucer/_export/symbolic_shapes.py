@@ -53,7 +53,7 @@ def symbolic_dim_bounds(dimension: Size) -> tuple[float, float]:
 
 @final
 class SymbolicScope(Scope):
-    """What dimension variables of one program share: constraints on them. Variables of different
+    """The scope of a program's dimension variables: constraints on them. Variables of different
     scopes do not mix.
 
     constraints_str: "E1 >= E2", "E1 <= E2", or "E1 == E2" where E1 is a product.
@@ -112,7 +112,7 @@ def symbolic_shape(
     shape_spec: sizes with commas between them; a size is a sum of products of integers, variables,
         and floordiv(x, y), mod(x, y), max(x, y), min(x, y), with `^` for powers. `_` is the size of
         `like` at that place, and a final `...` the rest of it.
-    constraints: what is known of the variables (see `SymbolicScope`), or scope: that of other
+    constraints: facts about the variables (see `SymbolicScope`). Or scope: the scope of other
     shapes of the program.
     like: a shape of known sizes.
     Raises ValueError for other text, and where it does not fit `like`.

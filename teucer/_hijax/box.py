@@ -25,7 +25,7 @@ box_effect = Effect("box")
 
 
 class BoxTypeState(NamedTuple):
-    """What a box holds: types of leaves, and the tree."""
+    """The state of a box: types of leaves, and the tree."""
 
     leaf_avals: tuple[Any, ...]
     treedef: Any
@@ -84,7 +84,7 @@ class Box(metaclass=_BoxMeta):
         return box
 
     def get(self) -> Any:
-        """What the box holds."""
+        """The value that the box holds."""
         return box_get(self)
 
     def set(self, val: Any) -> None:

@@ -1,4 +1,4 @@
-"""What libraries say of their effects to loops."""
+"""The registration of libraries' effects that loops may have."""
 
 from __future__ import annotations
 

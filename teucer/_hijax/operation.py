@@ -92,7 +92,7 @@ class Operation(Primitive):
     def _evaluated(
         self, avals: Sequence[Any], params: Params
     ) -> tuple[tuple[Any, ...], frozenset[Any]]:
-        """The types of results and the effects, with what becomes of the states of operands."""
+        """The types of results and the effects, among them the new states of operands."""
         states = {i: MutableQDD(a.qdd) for i, a in enumerate(avals) if type(a) is AvalQDD}
         given = [
             AvalMutableQDD(a.aval, states[i]) if i in states else a for i, a in enumerate(avals)

@@ -103,7 +103,7 @@ class HiPrim:
         raise self._lacks("Linearization rule", "lin")
 
     def linearized(self, residuals: Sequence[Value], *tangents: Value) -> Any:
-        """Tangents of the results, linear in those of the arguments."""
+        """Tangents of the results, linear in the tangents of the arguments."""
         raise self._lacks("Linearization rule", "linearized")
 
     def vjp_fwd(self, nzs_in: object, /, *args: object) -> Any:
@@ -227,7 +227,7 @@ class CallHiPrimitive(Primitive):
 
 
 def _linearizes(tangents: Sequence[object]) -> bool:
-    """Whether tangents are those of a linearization, which may be transposed."""
+    """Whether tangents belong to a linearization, which may be transposed."""
     trace = current_trace()
     return type(trace) is PartialTrace and any(trace.is_unknown(t) for t in tangents)
 
@@ -317,9 +317,8 @@ call_linearized_p = CallLinearized()
 
 @final
 class VmapOf(HiPrim):
-    """A batch of calls of a primitive: its rules are those of the primitive under vmap.
-
-    in_dims, out_dim: trees of the axes along which arguments and results are mapped.
+    """A batch of calls of a primitive: its rules are the primitive's own, mapped by vmap. in_dims,
+    out_dim: trees of the mapped axes of arguments and results.
     """
 
     def __init__(self, prim: HiPrim, axis_data: Axis, in_dims: object, out_dim: object) -> None:

@@ -131,8 +131,8 @@ def bdims_at_front(axis_data: Axis, args: Sequence[Value], dims: Dims) -> Any:
 
 
 def unmap_avals(axis_data: Axis, avals: Sequence[ShapedArray], dims: Dims) -> Any:
-    """The types of batches, from those of their elements. avals: a tree of types; dims: for each
-    the mapped axis, or None."""
+    """The types of batches, from the types of their elements. avals: a tree of types; dims: for
+    each the mapped axis, or None."""
     leaves, tree = pytrees.tree_flatten(avals)
     axes = pytrees.flatten_axes("dims", tree, dims)
     return pytrees.tree_unflatten(

@@ -1,1 +1,1 @@
-"""What targets and operations write StableHLO with, beside `_lower.hlo`."""
+"""Writers of StableHLO for targets and operations, beside `_lower.hlo`."""

@@ -281,8 +281,8 @@ def convolution(
     batch_group_count: int,
 ) -> Value:
     """dimension_numbers: for each of lhs, rhs and the result, which axes are (batch, feature,
-    spatial...), those of rhs being (output feature, input feature, spatial...). options: the
-    attribute precision_config."""
+    spatial...), or for rhs (output feature, input feature, spatial...). options: the attribute
+    precision_config."""
     lhs_spec, rhs_spec, out_spec = (
         _numbered(spec, names)
         for spec, names in zip(dimension_numbers, ("bf", "oi", "bf"), strict=True)

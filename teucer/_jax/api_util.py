@@ -28,11 +28,9 @@ def debug_info(
     sourceinfo: str | None = None,
     signature: Any = None,
 ) -> DebugInfo:
-    """What messages say of a function that is traced with such arguments, for
-    `extend.linear_util.wrap_init`.
-
-    traced_for: by what. result_paths_thunk, sourceinfo, signature: accepted for programs written
-    for JAX.
+    """Information for messages about a traced function, for `extend.linear_util.wrap_init`.
+    traced_for: the transformation that traces. result_paths_thunk, sourceinfo, signature: accepted
+    for programs written for JAX.
     """
     return calls.debug_info(
         traced_for, fun, calls.flatten_call(tuple(args), kwargs, static_argnums, static_argnames)

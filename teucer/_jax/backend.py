@@ -34,8 +34,7 @@ def get_backend(platform: object = None) -> Any:
 
 
 def get_default_device() -> Any:
-    """The device on which programs run that name none: that of `jax_default_device`, else the
-    first.
+    """The device of programs that name none: `jax_default_device`, else the first.
 
     >>> import teucer as jax
     >>> get_default_device() in jax.devices()

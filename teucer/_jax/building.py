@@ -94,7 +94,7 @@ def custom_call(
     """An operation that calls a foreign function.
 
     backend_config: text for the function, or attributes by name for one that is typed.
-    result_shapes: a value for each result of which a size is not known, with its sizes; they become
+    result_shapes: for each result with an unknown size, a value with its sizes; they become
     the last operands. called_computations: functions of the module. Layouts are axes from minor to
     major.
     """

@@ -1,6 +1,5 @@
-"""What libraries say of the programs that they make.
-
-For whom they are traced, and how arguments and results are called.
+"""Information that libraries give about the programs that they make: which transformation traces
+them, and names of arguments and results.
 """
 
 from __future__ import annotations

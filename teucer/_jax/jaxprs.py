@@ -134,7 +134,7 @@ def backward_pass(
     *,
     return_logs: bool = False,
 ) -> list[Any]:
-    """Cotangents of the inputs of a jaxpr that is linear in them, from those of its results.
+    """Cotangents of the inputs of a jaxpr that is linear in them, from cotangents of its results.
 
     primals_in: UndefinedPrimal for the inputs to differentiate, values of the others, whose
     cotangents are None. transform_stack: accepted for programs written for JAX.

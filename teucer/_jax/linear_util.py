@@ -159,7 +159,7 @@ def wrap_init(
 ) -> WrappedFun:
     """A function without transformations yet.
 
-    params: parameters of it. debug_info: what messages say of it, from `jax.api_util.debug_info`.
+    params: parameters of it. debug_info: information for messages, from `jax.api_util.debug_info`.
 
     >>> wrap_init(abs).call_wrapped(-2)
     2
@@ -228,7 +228,7 @@ def transformation(
     gen: Callable[..., Generator[Any, Any, None]], fun: WrappedFun, *gen_static_args: Value
 ) -> WrappedFun:
     """As `transformation2` for a generator: it yields (args, kwargs), is sent the result, and
-    yields what becomes of it.
+    yields the new result.
 
     >>> @transformation
     ... def scaled(factor, x):

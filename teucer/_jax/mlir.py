@@ -257,7 +257,7 @@ def ir_constant(
 ) -> Any:
     """A new constant: the value of MLIR for an array or a number.
 
-    aval: its type, by default that of `val`; a number of Python's then has the default dtype.
+    aval: its type, by default the type of `val`; then a Python number has the default dtype.
     """
     (value,) = ir_constants(val, const_lowering=const_lowering, aval=aval)
     return value

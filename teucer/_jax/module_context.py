@@ -2,9 +2,9 @@
 rules are called.
 
 A rule builds in a module of its own (`_jax/building.py`), in a function that becomes
-one of the program's and is called where the rule was. What a rule has Teucer write (`lower_fun`,
-`jaxpr_subcomp`, foreign calls) becomes a function of the program's as well, which the rule's module
-declares.
+one of the program's and is called where the rule was. Code that a rule has Teucer write
+(`lower_fun`, `jaxpr_subcomp`, foreign calls) becomes a function of the program too. The rule's
+module declares it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from teucer._devices import backends
 from teucer._lower import text
 from teucer._lower.context import PLATFORM, Context, Value
 
-# What rules ask to be kept: an executable may be loaded again as long as the process lives.
+# Objects that rules ask to keep alive: an executable may be loaded again as long as the process
+# lives.
 _kept: list[Any] = []
 
 
@@ -86,7 +87,7 @@ class TokenSet:
         return TokenSet({effect: self._tokens[effect] for effect in effects})
 
     def update_tokens(self, tokens: TokenSet) -> TokenSet:
-        """These tokens, with those of `tokens` in place of them."""
+        """These tokens, updated by `tokens`."""
         return TokenSet(
             {effect: tokens._tokens.get(effect, token) for effect, token in self._tokens.items()}
         )
@@ -189,7 +190,7 @@ class ModuleContext:
 @final
 @dataclass
 class LoweringRuleContext:
-    """What a rule is told of the call that it lowers. The fields have JAX's names."""
+    """The context of the call that a rule lowers. The fields have JAX's names."""
 
     module_context: ModuleContext
     primitive: Primitive | None
@@ -206,7 +207,7 @@ class LoweringRuleContext:
     platforms: Sequence[str] | None = None
 
     def set_tokens_out(self, tokens_out: TokenSet) -> None:
-        """Say the tokens after the call, once. Raises ValueError if they are not those of
+        """Set the tokens after the call, once. Raises ValueError unless they have the effects of
         `tokens_in`."""
         if self.tokens_out is not None or tokens_out.effects() != self.tokens_in.effects():
             raise ValueError(
@@ -253,8 +254,8 @@ def lowered_by(
     values: Sequence[Value],
     params: Mapping[str, Any],
 ) -> tuple[Value, ...]:
-    """What a rule that builds with MLIR's bindings makes of a call, as a call of a function of the
-    program."""
+    """Lower a call by a rule that builds with MLIR's bindings: the operations become a function of
+    the program, which is called."""
     # jaxlib's bindings of MLIR take 0.15 s to load.
     from teucer._jax import building as operations
 

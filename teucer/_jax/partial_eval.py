@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class PartialVal(tuple[Any, Any]):
-    """What is known of a value: the pair (None, value), or (type, None) if only its type is.
+    """A value that may be unknown: the pair (None, value), or (type, None) for an unknown one.
 
     >>> PartialVal.known(3.).is_known(), PartialVal.unknown(typeof(3.)).get_aval()
     (True, ShapedArray(float32[], weak_type=True))

@@ -22,7 +22,7 @@ Rule = Callable[..., Any]
 
 
 def as_tuple(outs: Sequence[Value]) -> tuple[Any, ...]:
-    """What a rule returned, one result or a sequence of them, as a tuple."""
+    """The results of a rule, which returns one or a sequence of them, as a tuple."""
     return tuple(outs) if isinstance(outs, tuple | list) else (outs,)
 
 

@@ -236,7 +236,7 @@ IMPORTED: dict[str, dict[str, str]] = {
     "experimental.topologies": {"jax": "Device"},
     "interpreters.mlir": {"jax.sharding": "Mesh"},
 }
-# Names that JAX itself has removed: what is said of them.
+# Messages for names that JAX itself has removed.
 REMOVED: dict[str, dict[str, str]] = {
     "": {
         "it is deprecated; use jax.device_put instead.": (

@@ -37,7 +37,8 @@ class OpaqueTraceState:
 
 
 def get_opaque_trace_state(convention: object = None) -> OpaqueTraceState:
-    """What to compare later on to find out whether a transformation has begun or ended meanwhile.
+    """The current trace, to be compared later: it differs if a transformation has begun or ended
+    meanwhile.
 
     convention: accepted for programs written for JAX.
 

@@ -77,7 +77,7 @@ def _lie_alike(arg: Argument, out: Sharding, over_mesh: bool) -> bool:
 
 
 def _warn_of_unusable(donated: Sequence[Argument], free: list[object], over_mesh: bool) -> None:
-    """Warn of donated arguments whose buffers are not as large as that of a result. free: bytes of
+    """Warn of donated arguments whose buffers have the size of no result. free: bytes of
     results on one device."""
     unusable = []
     for arg in donated:

@@ -61,22 +61,21 @@ class Context:
     def __init__(self, module: Module, platforms: Sequence[str]) -> None:
         self.module, self.platforms = module, tuple(platforms)
         self.lines: list[str] = []
-        # What every function takes before its own arguments: the platform's number, sizes of
-        # dimension variables.
+        # Leading arguments of every function: the platform's number, sizes of dimension variables.
         self.scalars: dict[str, Value] = {}
         self.count = 0
         self.avals_out: Sequence[Any] = ()
         self.constants: dict[Any, Value] = {}
-        # What the last ordered effect written in this block gave: the next one waits for it.
+        # The token of the last ordered effect written in this block: the next one waits for it.
         self.order: Value | None = None
         self.source: Any = None
         self.label = ""
-        # What is around the equations being written: calls, names, as text, and a line from which
-        # all come.
+        # The surroundings of the equations being written: calls, names as text, and a line if all
+        # come from one.
         self.callers: tuple[source.Record, ...] = ()
         self.path = ""
         self.place: Any = None
-        # What the compiler is told of the operations of the equation being written.
+        # Metadata for the compiler on the operations of the equation being written.
         self.tags: tuple[tuple[str, str], ...] = ()
         # The manual computation being written (`teucer._dialects.meshes.manual`).
         self.manual: Any = None
@@ -157,8 +156,8 @@ class Context:
         )
 
     def within(self, label: str) -> str:
-        """The names around the operation being written, and its own. Transformations are written
-        around that of a call."""
+        """The names around the operation being written, then its own name. Transformations are
+        written around the name of a call."""
         scopes = self.source[1] if self.source is not None else ()
         scopes, label = ((*scopes, label), "") if label.startswith("jit(") else (scopes, label)
         return "/".join(filter(None, (self.path, stack_text(scopes), label)))
@@ -299,7 +298,7 @@ class Context:
         return self.write(self.staged(f, *args), *args)
 
     def staged(self, f: Callable[..., Sequence[object]], *args: Value) -> ClosedJaxpr:
-        """What a function of arrays does, as a jaxpr."""
+        """A function of arrays as a jaxpr."""
         avals = [  # only the results of an equation are laid out
             v.aval.update(sharding=None, vma=frozenset(), memory_space=DEVICE)
             if v.aval.placed
@@ -312,9 +311,7 @@ class Context:
     def write(self, closed: ClosedJaxpr, *args: Value) -> tuple[Value, ...]:
         """Write what a rule has traced."""
         saved = self.place
-        if (
-            self.source is not None
-        ):  # the lines of the rule, and of who has it compiled, are not the user's
+        if self.source is not None:  # the lines of the rule and of its callers are not the user's
             self.place = self.place or self.source[0]
         consts = [self.const(c) for c in closed.consts]
         outs = self.inline_jaxpr(closed.jaxpr, consts, args, self.label)
@@ -372,8 +369,8 @@ class Context:
         *,
         of_type: bool = False,
     ) -> Value:
-        """x laid out by a sharding; of_type: that of a type, which leaves Auto mesh axes to the
-        compiler."""
+        """x laid out by a sharding; of_type: whether it is from a type, which leaves Auto mesh axes
+        to the compiler."""
         if type(sharding) is SingleDeviceSharding:
             self.module.name_device(sharding._device, self.named())
             return x
@@ -396,8 +393,8 @@ class Context:
         """x laid out by a sharding over other axes. The sum of its parts is still to be taken."""
         if sharding.spec.unreduced - x.aval.unreduced:
             sharding.check_parts_of(x.aval)
-            # Shardy aborts where an operation that sums is itself to give parts of the sum, and
-            # does not sum over devices.
+            # Shardy aborts on a reduction whose result is unreduced, unless it reduces over
+            # devices.
             x = self.constrain(
                 x,
                 x.aval.partition or sharding.with_spec([None] * x.aval.physical.ndim),
@@ -464,7 +461,7 @@ class Context:
                 )
             return primitive.lower(self, *operands, **params)
 
-        # What carries jaxprs leaves it to them to ask for the platform.
+        # A primitive that carries jaxprs leaves it to their equations to ask for the platform.
         results: Sequence[Value] = (
             rule() if primitive.higher_order else self.by_platform(rule, avals)
         )
@@ -473,8 +470,8 @@ class Context:
     def by_platform(
         self, rule: Callable[[], Sequence[Value]], avals: Sequence[Aval]
     ) -> tuple[Value, ...]:
-        """What `rule` writes for the platform; for several, a case of the platform's number, unless
-        it is the same for all."""
+        """Apply `rule`, which writes operations for a platform. If the texts for several platforms
+        differ, write a case over the platform's number."""
         if len(self.platforms) == 1:
             return tuple(rule())
         platforms, first, branches, ends = self.platforms, self.count, [], []

@@ -447,5 +447,6 @@ def _axes(axes: Shape) -> str:
 
 @Legalized
 def extreme(ctx: Context, x: Value, init: Value, axes: Sequence[int], op: str) -> Value:
-    """The greatest or least real number along axes. init: that of none; op: maximum minimum."""
+    """The greatest or least real number along axes. init: the result for no numbers; op: maximum
+    minimum."""
     return reduce(ctx, [x], [init], axes, lambda a, b: (elementwise(ctx, op, a, b),))[0]

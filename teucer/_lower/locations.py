@@ -28,14 +28,14 @@ class Locations:
         self._calls: dict[tuple[Record, str], str] = {}
 
     def begin(self, ctx: Context) -> str:
-        """Say of the operations of the main function who had it written; the location of its
-        end."""
+        """Give the operations of the main function their callers' lines; returns the location of
+        its end."""
         ctx.callers = self.around
         return self.named(ctx.path, self.around)
 
     def named(self, name: str, calls: Sequence[Record]) -> str:
-        """The location of an operation: its name, and the calls, the innermost first, of which
-        options say how many."""
+        """The location of an operation: its name, and the calls, the innermost first. Options limit
+        their number."""
         most = (
             config.traceback_in_locations_limit.value
             if config.include_full_tracebacks_in_locations.value

@@ -55,8 +55,8 @@ class Module:
         of_type: bool = False,
         by: Named | None = RESULT,
     ) -> str:
-        """A sharding as an attribute. of_type: of which a type says what concerns Explicit mesh
-        axes alone. by: what has it."""
+        """A sharding as an attribute. of_type: whether it is from a type, which fixes Explicit mesh
+        axes alone. by: the operation that has it."""
         if isinstance(sharding, GSPMDSharding):  # of tiles in any order
             sharding, by = sharding.named(ndim), None
         symbol = self.mesh_symbol(sharding.mesh, by)

@@ -215,8 +215,8 @@ _METADATA = "mhlo.frontend_attributes = {"
 
 
 def with_metadata(attributes: str, tags: Iterable[tuple[str, str]]) -> str:
-    """The discardable attributes of an operation, with more that the compiler is told of it: pairs
-    of a name and a string."""
+    """The discardable attributes of an operation, with metadata for the compiler: pairs of a name
+    and a string."""
     listed = ", ".join(f"{quoted(k)} = {quoted(v)}" for k, v in tags)
     if _METADATA in attributes:
         return attributes.replace(_METADATA, f"{_METADATA}{listed}, ", 1)

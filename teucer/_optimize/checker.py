@@ -28,8 +28,8 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
     """Raise JaxprTypeError unless the jaxpr, and every jaxpr in it, is well formed.
 
     (C1) a variable is defined once.  (C2) it is defined before it is used.  (C3) a literal has the
-    type of its value. (C4) an equation's results have the types that its primitive says.  (C5) so
-    have its effects, and the jaxpr has those of its equations.
+    type of its value. (C4) an equation's results have the types that its primitive says.  (C5) its
+    effects are as the primitive says, and the jaxpr has the effects of its equations.
 
     >>> from teucer._core.types import ShapedArray
     >>> x = Var(ShapedArray((), "float32"))

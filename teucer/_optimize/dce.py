@@ -70,8 +70,8 @@ def dce_closed(
 
 
 def narrowed(eqn: Eqn, used: Sequence[bool], taken: Sequence[bool], **params: object) -> Eqn:
-    """The equation with those of its results that are used, and those of its operands that are
-    taken; itself if all are."""
+    """The equation with only the results that are used and the operands that are taken; itself if
+    all are."""
     if (
         all(used)
         and all(taken)

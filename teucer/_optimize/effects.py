@@ -1,4 +1,4 @@
-"""What a program does besides computing its results."""
+"""Effects: the actions of a program besides computing its results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Effect(NamedTuple):
-    """An effect: its kind ('debug', 'io'; 'library' for those of libraries), and whether such
+    """An effect: its kind ('debug', 'io', or 'library' for effects of libraries), and whether such
     effects keep the program's order."""
 
     kind: str = "library"

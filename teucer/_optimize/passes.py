@@ -2,8 +2,8 @@
 
 Functions from a jaxpr without constants to one that computes the same bits.
 
-`PASSES` is the table of them, in the order in which `optimize` applies them. What holds of a
-primitive its own rules say (`simplify`, `fold`, `inlined`, `forward`, `dce`).
+`PASSES` is the table of them, in the order in which `optimize` applies them. The primitives' own
+rules state the facts (`simplify`, `fold`, `inlined`, `forward`, `dce`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Pass(NamedTuple):
 
 
 class Rule(Flag):
-    """What `rewrite` does: each rule is a pass of its own, and one sweep applies any of them
+    """The rules of `rewrite`: each is a pass of its own, and one sweep applies any of them
     together."""
 
     INLINE = auto()  # calls whose derivative or batching rule has done its work
@@ -75,8 +75,8 @@ def optimize(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def rewrite(jaxpr: Jaxpr, rules: Rule = ALL) -> Jaxpr:
-    """One sweep over the equations, and over those of the jaxprs in them: each is replaced by what
-    is known to equal it.
+    """One sweep over the equations, inner jaxprs included: each is replaced by equations known to
+    equal it.
 
     Equations whose results are no longer used stay.
     """
@@ -95,11 +95,8 @@ def rewrite(jaxpr: Jaxpr, rules: Rule = ALL) -> Jaxpr:
 
 
 class Known(NamedTuple):
-    """What rules may ask of the operands of a call.
-
-    made: by variable, the equation that defines it, if that has one result.
-    repeated: by variable, the equation that makes it of one literal, of which all of its elements
-    are copies.
+    """Facts about operands, for rules. made: by variable, the equation that defines it, if that has
+    one result. repeated: by variable, the equation that makes it by repeating one literal.
     """
 
     made: dict[Any, Eqn]
@@ -136,14 +133,14 @@ class _Sweep:
         # Read once: a flag costs more than all else that is done for an equation.
         self.inline, self.forward, self.fold, self.simplify, self.merge = _chosen(rules)
         self.eqns: list[Eqn] = []
-        # What stands for a variable from now on.
+        # The atom that replaces a variable from now on.
         self.env: dict[Any, Atom] = {}
         self.known = Known({}, {})
         self.merged: dict[Any, Eqn] = {}
         self.changed = False
 
     def run(self, eqns: Sequence[Eqn], *, inlined: bool = False) -> None:
-        """Rewrite equations; those of an inlined jaxpr get new variables."""
+        """Rewrite equations; equations of an inlined jaxpr get new variables."""
         env, (made, repeated) = self.env, self.known
         fold, simplify, merge = self.fold, self.simplify, self.merge
         # Plain loops: this runs for every equation of every program (benchmarks/).
@@ -328,7 +325,7 @@ def rewritten(jaxpr: Jaxpr, rules: Rule) -> Jaxpr:
 
 
 def changed_once(jaxpr: Jaxpr, key: Value, change: Callable[[Jaxpr], Jaxpr]) -> Jaxpr:
-    """What `change` makes of a jaxpr, kept on it under a key."""
+    """The result of `change` for a jaxpr, kept on it under a key."""
     if key not in jaxpr.cache:
         new = change(jaxpr)
         # A jaxpr that its own cache refers to would live until the next collection.

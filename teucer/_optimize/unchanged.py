@@ -19,7 +19,7 @@ def unchanged(jaxpr: Jaxpr) -> list[int | Literal | None]:
 
 
 def atoms(sources: Sequence[int | Literal | None], operands: Sequence[Atom]) -> list[Atom | None]:
-    """What `unchanged` found, in terms of the operands of the call."""
+    """The finds of `unchanged`, as operands of the call."""
     return [operands[s] if isinstance(s, int) else s for s in sources]
 
 

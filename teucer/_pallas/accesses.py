@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, Value
 
 
-# What atomic operations make of the element that is there and the value.
+# The new element of atomic operations, from the old element and the value.
 COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda old, new: old + new,
     "max": jnp.maximum,

@@ -83,7 +83,7 @@ def always_interpret(how: object) -> None:
 class PallasCall(Primitive):
     """Run a kernel over its grid.
 
-    Operands: dynamic sizes of the grid, constants of the kernel, those of index maps, scalars,
+    Operands: dynamic sizes of the grid, constants of the kernel, constants of index maps, scalars,
     arrays.
     """
 

@@ -1,8 +1,8 @@
 """A kernel run step by step in Python, with checks.
 
-Races between steps, reads of memory that nobody has written, indices outside.
+Races between steps, reads of memory that was never written, indices outside.
 
-What a step does to each element is compared with what other steps have done to it. An error names
+Accesses of a step to each element are compared with those of other steps. An error names
 the line of the kernel.
 """
 
@@ -65,7 +65,7 @@ class InterpretParams:
 
 
 class KernelError(RuntimeError):
-    """What a checked kernel does wrong."""
+    """A fault of a checked kernel."""
 
 
 @final

@@ -1,4 +1,4 @@
-"""What a function costs, counted on its jaxpr: for `pallas_call(cost_estimate=...)`."""
+"""The cost of a function, counted on its jaxpr: for `pallas_call(cost_estimate=...)`."""
 
 from __future__ import annotations
 

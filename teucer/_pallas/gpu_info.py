@@ -56,8 +56,8 @@ _CAPABILITIES = {
 
 @dataclass(frozen=True, kw_only=True)
 class GpuInfo:
-    """What a GPU is: its kind, None if it is none of `GpuVersion`, and its compute capability, as
-    text and as the number of its digits."""
+    """A description of a GPU: its kind, None if it is none of `GpuVersion`, and its compute
+    capability, as text and as a number of the same digits."""
 
     gpu_version: GpuVersion | None
     arch_name: str
@@ -65,7 +65,7 @@ class GpuInfo:
 
 
 def get_gpu_info_from_version(gpu_version: GpuVersion) -> GpuInfo:
-    """What GPUs of a kind are. Raises ValueError for what is no GpuVersion.
+    """The description of GPUs of a kind. Raises ValueError for an object that is no GpuVersion.
 
     >>> get_gpu_info_from_version(GpuVersion.H100).compute_capability
     90
@@ -94,7 +94,7 @@ def is_gpu_device() -> bool:
 
 
 def get_gpu_info() -> GpuInfo:
-    """What the default device is. Raises ValueError if it is no GPU."""
+    """The description of the default device. Raises ValueError if it is no GPU."""
     device = backends.devices()[0]
     if not is_gpu_device():
         raise ValueError(f"Unsupported GPU device kind: {device.device_kind}")

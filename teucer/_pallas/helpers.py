@@ -1,4 +1,4 @@
-"""Small functions of sizes and arrays, for kernels and those who call them."""
+"""Small functions of sizes and arrays, for kernels and their callers."""
 
 from __future__ import annotations
 

@@ -246,8 +246,8 @@ def swap(
     mask: ArrayLike | None = None,
     eviction_policy: object = None,
 ) -> Any:
-    """ref[idx] = value where the mask is true. Returns the elements that were there, and where it
-    is false those of the value."""
+    """ref[idx] = value where the mask is true. Returns the elements before; where the mask is
+    false, elements of the value."""
     part = _part(ref, idx)
     if mask is None and eviction_policy is None:
         return part._swap(..., value)

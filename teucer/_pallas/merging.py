@@ -2,9 +2,9 @@
 
 Neighbours that write blocks of their own become one step on larger blocks.
 
-A step is a few small loops for XLA on the CPU, each on one core. Larger ones cost less for an
-element, products of matrices are larger, and loops are spread over cores. What a step computes does
-not change: lanes of `vmap` take the place of steps.
+A step is a few small loops for XLA on the CPU, each on one core. Larger steps cost less for each
+element, products of matrices are larger, and loops are spread over cores. The computation of a step
+does not change: lanes of `vmap` take the place of steps.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ def _over(grid: Sequence[Any], step: Callable[..., list[Any]], state: list[Any])
 
 
 def unwritten(aval: ShapedArray) -> Any:
-    """Memory that nobody has written: NaN where there are any, so that a result that depends on it
+    """Memory that was never written: NaN if the dtype has any, so that a result that depends on it
     shows."""
     if dtypes.issubdtype(aval.dtype, np.inexact):
         return jnp.full(aval.shape, np.nan, aval.dtype)

@@ -1,4 +1,4 @@
-"""What a kernel is told of its arrays: blocks, grids, memory spaces."""
+"""Descriptions of a kernel's arrays: blocks, grids, memory spaces."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class BoundedSlice:
 
 
 class RevisitMode(enum.Enum):
-    """What a block that is seen again begins with."""
+    """The first content of a block that is seen again."""
 
     ANY = "any"
     IMMEDIATE = "immediate"
@@ -129,7 +129,7 @@ class CompilerParams:
 
 @dataclasses.dataclass(frozen=True)
 class CostEstimate:
-    """What a kernel costs, for compilers that cannot see it."""
+    """The cost of a kernel, for compilers that cannot see it."""
 
     flops: int
     transcendentals: int
@@ -141,7 +141,7 @@ class CostEstimate:
         return json.dumps(dataclasses.asdict(self)).encode("ascii")
 
 
-# What an axis of a block may be, beside a size.
+# Kinds of axes of a block, beside a size.
 BlockDim = Element | Squeezed | Blocked | BoundedSlice
 
 

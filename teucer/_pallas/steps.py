@@ -55,7 +55,7 @@ class Order(NamedTuple):
 
 
 def accesses(closed: ClosedJaxpr) -> list[Access]:
-    """What a jaxpr does with the references among its inputs."""
+    """The accesses of a jaxpr to the references among its inputs."""
     return list(_accesses_in(closed, {v: i for i, v in enumerate(closed.jaxpr.invars)}))
 
 

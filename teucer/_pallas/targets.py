@@ -1,7 +1,4 @@
-"""What kernels are compiled to, by platform.
-
-A table of rules each, or the reason why there is none.
-"""
+"""The targets of kernels, by platform: a table of rules, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ class KernelTarget(NamedTuple):
 
 
 def kernel_primitives() -> dict[str, Primitive]:
-    """The primitives that kernels are made of, by name: those of lax, of references, and of
+    """The primitives that kernels are made of, by name: from lax, for references, and for
     kernels."""
     found = {
         str(p): p for module in (lax, linalg, _references, accesses, gpu) for p in vars_of(module)

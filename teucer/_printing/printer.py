@@ -231,8 +231,7 @@ class _Printer:
         )
 
     def annotation(self, eqn: Eqn) -> str | None:
-        """What is written beside an equation: where it comes from, and the name scopes that it is
-        in."""
+        """The note beside an equation: its source line, and the name scopes that it is in."""
         notes = []
         if self.source_info:
             notes.append(eqn.where(""))

@@ -31,7 +31,7 @@ def whole_executable(job: Job) -> AnyExecutable:
 def compiler(
     lowering: Lowering, options: Sequence[tuple[str, object]], *, lean: bool = False
 ) -> Callable[[], tuple[AnyExecutable, Source]]:
-    """What compiles a lowered jaxpr; lean: quickly rather than well."""
+    """The compiler of a lowered jaxpr; lean: quickly rather than well."""
     placement = lowering.placement
     return functools.partial(
         compile_module,

@@ -58,5 +58,5 @@ class Job(NamedTuple):
 
     @property
     def target(self) -> Target:
-        """What is done for the compiler of the platform."""
+        """The target: rewrites for the compiler of the platform."""
         return target_of(self.placement.platform)

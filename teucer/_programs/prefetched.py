@@ -17,7 +17,8 @@ from teucer._programs.program import Program
 
 @final
 class PrefetchKey:
-    """What a prefetched program goes by: the job lowered as its user wrote it, on first use."""
+    """The key of a prefetched program: the job lowered as its user wrote it, computed on first
+    use."""
 
     __slots__ = ("_job", "_lowering")
 
@@ -51,7 +52,7 @@ class PrefetchKey:
         )
 
     def says(self, program: Program) -> tuple[str | None, tuple[bool, ...]]:
-        """What the prefetch list says of the program, which is one executable."""
+        """The prefetch list's entry of the program, which is one executable."""
         return self.fingerprint(), program.kept
 
 

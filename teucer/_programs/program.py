@@ -163,7 +163,7 @@ class Program:
 
     @property
     def executables(self) -> list[Executable]:
-        """What was compiled: the executable, or that of each piece."""
+        """The executables: one, or one for each piece."""
         if self.steps is not None:
             return [
                 e
@@ -174,7 +174,7 @@ class Program:
 
     @property
     def data(self) -> bytes:
-        """What XLA writes of the executable."""
+        """The executable as bytes, written by XLA."""
         data: bytes = self._executable.data()
         return data
 
@@ -183,8 +183,8 @@ class Program:
         return self.start(args) if self.steps is None else self.steps.run(args)
 
     def start(self, args: Sequence[Value]) -> list[Any]:
-        """The results of its executable. Who waits for effects (`jax.effects_barrier`) waits for
-        those of this run."""
+        """The results of its executable. `jax.effects_barrier` waits for the effects of this
+        run."""
         run = self.executable, args, self.handlers, self.keeps_stack
         self.keeps_stack = False
         if not self.has_effects and not self.callbacks:

@@ -96,8 +96,8 @@ def in_order(x: Any, order: tuple[int, ...] | None) -> Any:
 def fast_path(
     program: Program, out_tree: PyTreeDef, args: Sequence[Value], n_consts: int = 0
 ) -> FastPath | None:
-    """What the C++ dispatcher needs to run the program itself next time; None where Python must see
-    each call.
+    """A fast path, with which the C++ dispatcher runs the program itself next time; None where
+    Python must see each call.
 
     args: the arguments of this call, constants first, before donated ones are deleted. For C++
     their layouts are a part of the signature; it does not change them.

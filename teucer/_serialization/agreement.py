@@ -62,11 +62,10 @@ class Save:
         return text
 
     def finish(self, failure: Exception | None, commit: Callable[[], None]) -> None:
-        """Say how this process's part has gone.
+        """Report how this process's part has gone. If all have succeeded, the first process
+        commits; then all return, or raise.
 
-        If all have succeeded the first commits; then all return, or raise.
-
-        Raises the failure of this process, or RuntimeError with that of another one;
+        Raises the failure of this process, or RuntimeError with another process's failure;
         BarrierTimeoutError if one does not come.
         """
         own = (

@@ -31,9 +31,8 @@ _THREADS = 8
 
 
 class Parts(NamedTuple):
-    """What this process writes of an array.
-
-    shape, dtype, key: of the whole. parts: the start and the values of each.
+    """The parts of an array that this process writes. shape, dtype, key: of the whole array. parts:
+    the start and the values of each.
     """
 
     shape: tuple[int, ...]
@@ -47,7 +46,7 @@ class Parts(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """An array as it is to be loaded. shape, dtype: None if they are those that are stored."""
+    """An array as it is to be loaded. shape, dtype: None for the stored ones."""
 
     sharding: Any
     shape: tuple[int, ...] | None
@@ -60,7 +59,7 @@ def is_array(x: ArrayLike) -> bool:
 
 
 def parts_of(x: Any) -> Parts:
-    """What this process is to write of an array: the shards that nobody else writes.
+    """The parts of an array that this process is to write: the shards that no other process writes.
 
     The values of an array on the CPU are its own buffers, which stay as they are as long as they
     are held.
@@ -96,7 +95,7 @@ def _check(dtype: Any) -> None:
 
 
 def nothing() -> None:
-    """What is done where nothing was said."""
+    """The default: nothing is done."""
 
 
 def save(
@@ -111,8 +110,9 @@ def save(
 ) -> Callable[[], None]:
     """Begin a save by all processes; what is returned does it, and may do so in a thread.
 
-    tree: goes into the manifest. prepare: what the first process does before anything is written;
-    after: what it does when all is. beside: what each process writes beside its pieces.
+    tree: goes into the manifest. prepare: called by the first process before anything is written;
+    after: called by it when all is written. beside: called by each process to write more than its
+    pieces.
     """
     together = Save(folder, seconds)
 
@@ -164,7 +164,7 @@ def _write(folder: Path, token: str, arrays: Sequence[Parts]) -> folders.Manifes
 
 
 def wanted(where: Any, shape: Any = None, dtype: Any = None) -> Wanted:
-    """What the arguments of a loading function say of one array.
+    """The array to be loaded, from the arguments of a loading function.
 
     where: a sharding, a Format, or a ShapeDtypeStruct with one.
 

@@ -33,9 +33,8 @@ class Piece(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """An array.
-
-    For typed keys, `key` is the implementation; shape and dtype are those of their data.
+    """An array. For typed keys, `key` is the implementation; shape and dtype describe the keys'
+    data.
     """
 
     shape: tuple[int, ...]
@@ -45,7 +44,7 @@ class Stored(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """What a folder holds: arrays, and the tree whose leaves they are, as JSON says it."""
+    """The content of a folder: arrays, and the tree whose leaves they are, as in its JSON."""
 
     arrays: tuple[Stored, ...]
     tree: Any = None
@@ -112,7 +111,7 @@ def write_list(folder: Path, process: int, token: str, manifest: Manifest) -> No
 
 
 def written_list(folder: Path, process: int, token: str) -> Manifest:
-    """What `write_list` wrote in another process.
+    """The list that `write_list` wrote in another process.
 
     Raises RuntimeError if this process does not see it.
     """
@@ -147,10 +146,8 @@ def write_manifest(folder: Path, token: str, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """What a folder holds.
-
-    Raises FileNotFoundError if it has no manifest, ValueError if that is not what was written, or
-    of a later version.
+    """The content of a folder. Raises FileNotFoundError if it has no manifest, ValueError if the
+    manifest is damaged or of a later version.
     """
     return _manifest_of(folder / MANIFEST, (folder / MANIFEST).read_bytes())
 

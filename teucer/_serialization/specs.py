@@ -69,7 +69,7 @@ def get_tensorstore_spec(
 
 
 def metadata_of(driver: str, arr: Any) -> dict[str, Any]:
-    """What a spec says of a new array: its shape, and chunks that are the shards.
+    """A spec's metadata for a new array: its shape, and chunks that are the shards.
 
     Raises ValueError for a driver that is not known.
     """

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 class _Call(NamedTuple):
-    """What the partitioner needs to know of a call.
+    """The facts about a call that the partitioner needs.
 
     params: of the primitive. mesh: over which the call is divided. named: whether its axes have
     names inside.
@@ -69,7 +69,7 @@ class _Call(NamedTuple):
     platforms: tuple[str, ...]
 
 
-# What the text of a program names its calls by: no other process has these names, nor another call.
+# Names of calls in the text of a program: unique among calls and among processes.
 _calls: dict[str, _Call] = {}
 _names: dict[Any, str] = {}
 _OWN = uuid.uuid4().hex
@@ -193,8 +193,8 @@ def _partition(
     result_sharding: HloSharding,
     name: bytes,
 ) -> Any:
-    """What one device runs, as text, and the shardings that arguments and results are to have for
-    it."""
+    """The program of one device as text, and the shardings that it needs of arguments and
+    results."""
     call = _calls[name.decode()]
     params, out_avals = call.params, call.params["call"].out_avals
     several = len(out_avals) > 1

@@ -1,4 +1,5 @@
-"""What the compiler chooses for a traced value: `inspect_array_sharding` within programs."""
+"""The sharding that the compiler chooses for a traced value: `inspect_array_sharding` within
+programs."""
 
 from __future__ import annotations
 
@@ -93,8 +94,8 @@ inspect_sharding_p = InspectSharding()
 
 
 def _name_of(callback: Callable[[Sharding], None], mesh: BaseMesh, free: Mesh, ndim: int) -> str:
-    """What the text of a program names the function by that tells `callback` of a sharding over a
-    mesh.
+    """The name, in the text of a program, of the function that calls `callback` with a sharding
+    over a mesh.
 
     free: the devices along the axes that are not manual. The compiler knows only these.
     """

@@ -111,7 +111,7 @@ def stacked_aval(aval: ShapedArray) -> Any:
 
 
 def unstacked(x: Array) -> Any:
-    """What `stacked` was given."""
+    """The inverse of `stacked`."""
     return array_ops.reshape(x, np.shape(x)[1:])
 
 
@@ -420,8 +420,8 @@ shard_map_p = ShardMap()
 
 
 def _placements(params: ShardMapParams) -> tuple[Any, ...]:
-    """Where results are that are divided along all mesh axes as their specs say; None where the
-    compiler decides too."""
+    """The shardings of results, if the specs cover all mesh axes; None if the compiler decides
+    about some."""
     mesh, specs = params["mesh"], params["out_specs"]
     if not isinstance(mesh, Mesh) or len(params["newly_manual_axes"]) < len(mesh.axis_names):
         return (None,) * len(specs)

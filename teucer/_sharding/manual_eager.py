@@ -192,8 +192,8 @@ def _operation(
     mine: Sequence[bool],
     params: Params,
 ) -> Any:
-    """A primitive as a jaxpr from stacked operands, those of `mine`, to stacked results; its
-    constants; types of the results."""
+    """A primitive as a jaxpr from stacked operands (`mine`) to stacked results; its constants;
+    types of the results."""
     with using(EVAL):
         inner, consts = stage_flat(lambda *xs: primitive.call(*xs, **params), avals)
         closed = hoist_consts(inner)

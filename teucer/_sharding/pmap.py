@@ -57,13 +57,13 @@ def pmap(
     of its own.
 
     axis_name, in_axes, out_axes, axis_size: as for `vmap`; a result for which out_axes is None is
-        that of the first device. Keyword arguments are mapped over axis 0. Collectives over
-        axis_name communicate between the devices.
+    the first device's. Keyword arguments are mapped over axis 0. Collectives over axis_name
+    communicate between the devices.
     static_broadcasted_argnums, donate_argnums: as static_argnums and donate_argnums of `jit`.
     devices: which; by default the first of `backend`. Results are laid over them.
-    Over several processes, which all call the function, the devices are those of all. Each process
-    gives as many elements as it has devices, and gets their results, on its devices. `axis_size`
-    counts all elements.
+    Over several processes, all of which call the function, the devices of all are used. Each
+    process gives as many elements as it has devices, and gets their results, on its devices.
+    `axis_size` counts all elements.
     Raises ValueError if there are more elements than devices, over several processes fewer too, or
     the sizes of mapped axes differ.
 
@@ -280,7 +280,8 @@ def _mesh(size: int, available: Sequence[Device], name: Hashable) -> Mesh:
 
 
 def _mesh_of_all(available: Sequence[Device], name: Hashable) -> Mesh | None:
-    """The devices of several processes, over which one program runs; None for those of one."""
+    """The devices of several processes, over which one program runs; None if there is one
+    process."""
     if len({d.process_index for d in available}) < 2 or in_force.axis_key():
         return None
     return Mesh(np.array(available), (name,), axis_types=(AxisType.Auto,))

@@ -96,7 +96,7 @@ def _is_batching(entry: str | CompoundFactor) -> bool:
 
 @final
 class SdyShardingRule:
-    """Which axes of operands and results go together, for Shardy: those of one factor are divided
+    """Which axes of operands and results go together, for Shardy: axes of one factor are divided
     alike.
 
     operand_mappings, result_mappings: an ArrayMapping, or a tuple of factors, for each array.
@@ -227,8 +227,7 @@ def _check_number(what: str, mappings: Sequence[object], shapes: Shapes) -> None
 def _spread(
     kind: str, number: int, mapping: ArrayMapping, shape: tuple[int, ...]
 ) -> list[tuple[str, ...]]:
-    """The factors of each axis; those of the axes that an ellipsis stands for are named after
-    it."""
+    """The factors of each axis. Factors of axes that an ellipsis stands for are named after it."""
     named = mapping
     batching: list[tuple[str, ...]] = []
     if mapping and _is_batching(mapping[0]):

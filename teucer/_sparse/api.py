@@ -26,7 +26,7 @@ _FORMATS: dict[str, Any] = {"bcoo": BCOO, "bcsr": BCSR, "coo": COO, "csr": CSR, 
 
 @defined("todense")
 def todense_p(*bufs: Value, tree: PyTree) -> tuple[Any, ...]:
-    """The dense array of the buffers of an array, by the tree of which they are the leaves."""
+    """The dense array of a sparse one, given its buffers and the tree of which they are leaves."""
     array = pytrees.tree_unflatten(tree, bufs)
     return (array.todense() if isinstance(array, JAXSparse) else jnp.asarray(array),)
 

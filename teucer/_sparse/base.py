@@ -182,7 +182,7 @@ class Batched(Stored):
     indices: Any
     indices_sorted: bool
     unique_indices: bool
-    if TYPE_CHECKING:  # What `methods` attaches, and what the formats define.
+    if TYPE_CHECKING:  # Members that `methods` attaches, and members that the formats define.
 
         @property
         def n_batch(self) -> int: ...

@@ -139,7 +139,7 @@ def dense_at(indices: Any, v: Any, shape: Sequence[int], n_dense: int, fill: Any
 
 
 def _bcoo_multiply_dense(data: Array, indices: Any, v: Array, *, spinfo: SparseInfo) -> Any:
-    """The data of a BCOO array times those of a dense one, of sizes that broadcast to its shape."""
+    """The data of a BCOO array times elements of a dense array that broadcasts to its shape."""
     layout = validate_bcoo(data, indices, spinfo.shape)
     factor = dense_at(indices, v, spinfo.shape, layout.n_dense, 0)
     return jnp.multiply(data, factor)
@@ -191,7 +191,7 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
     if rhs.shape[n_batch:m] == shape[n_batch:m] and lhs.shape[n_batch:m] != shape[n_batch:m]:
         lhs, rhs = rhs, lhs
     lhs = bcoo_broadcast_in_dim(lhs, shape=shape, broadcast_dimensions=range(len(shape)))
-    # Along sparse axes of size 1 every element of lhs meets those of rhs.
+    # Along sparse axes of size 1, each element of lhs meets all elements of rhs.
     paired = [k for k in range(m - n_batch) if rhs.shape[n_batch + k] == shape[n_batch + k]]
     kind = jnp.promote_types(lhs.dtype, rhs.dtype)
     sizes = shape[n_batch:m]

@@ -60,7 +60,7 @@ class BCOO(Batched):
         super().__init__(args, shape=shape)
         validate_bcoo(self.data, self.indices, self.shape)
 
-    if TYPE_CHECKING:  # What `methods` attaches.
+    if TYPE_CHECKING:  # Members that `methods` attaches.
 
         def sort_indices(self) -> BCOO: ...
         def update_layout(

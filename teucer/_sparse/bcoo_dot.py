@@ -82,7 +82,7 @@ def bcoo_dot_general_p(
 
 
 def _lhs_roles(c: Contraction) -> list[Role]:
-    """For each axis of lhs, what becomes of it, and where it stands in the list of such axes."""
+    """For each axis of lhs: its role, and its place in the list of axes with this role."""
     lists = {"contract": c.lhs_contract, "batch": c.lhs_batch, "free": c.lhs_free}
     role = {a: (name, k) for name, axes in lists.items() for k, a in enumerate(axes)}
     return [role[a] for a in range(len(role))]
@@ -98,8 +98,8 @@ def _paired(c: Contraction, roles: Sequence[Role]) -> list[int]:
 
 
 def _in_order(out: Any, roles: Sequence[Role], c: Contraction) -> Any:
-    """A product whose first axes have the roles given, then those of rhs, as `lax.dot_general`
-    orders its axes."""
+    """A product in the order of axes of `lax.dot_general`. It has axes of lhs first, with these
+    roles, then axes of rhs."""
     target = [k if role == "batch" else len(c.lhs_batch) + k for role, k in roles]
     rest = range(len(target), out.ndim)
     return lax.transpose(out, [*(target.index(i) for i in range(len(target))), *rest])

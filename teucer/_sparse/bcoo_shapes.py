@@ -87,7 +87,7 @@ def bcoo_broadcast_in_dim(
 
 
 def _with_axes(x: Array, where: Sequence[int], batch: Sequence[int], n: int) -> Any:
-    """x with its n batch axes at `where` among those of `batch`."""
+    """x with its n batch axes at `where` among the axes of `batch`."""
     rest = x.shape[n:]
     return lax.broadcast_in_dim(
         x, (*batch, *rest), (*where, *range(len(batch), len(batch) + len(rest)))

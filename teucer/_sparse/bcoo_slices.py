@@ -242,6 +242,6 @@ def _stacked(
     batches = [a < out.n_batch for a in permutation]
     if batches != sorted(
         batches, reverse=True
-    ):  # axes of indices behind those of slices are sparse ones
+    ):  # axes of indices behind the axes of slices are sparse ones
         out = bcoo_update_layout(out, n_batch=0, n_dense=0)
     return bcoo_transpose(out, permutation=permutation)

@@ -28,7 +28,7 @@ class BCSR(Batched):
 
     args: (data, indices, indptr); data: T[*batch, nse, *dense], the values that are stored;
         indices: int[*batch, nse], their columns; indptr: int[*batch, rows + 1], where each row
-        starts. What lies behind the last row is padding.
+        starts. Elements behind the last row are padding.
     shape: the sizes of all axes, batch dimensions first, then the two sparse, then dense ones.
     indices_sorted, unique_indices: what is known of the columns of each row.
 

@@ -110,7 +110,7 @@ def _viewed(primitive: Primitive, rule: Callable[..., Values]) -> Callable[..., 
 def _inlined(
     evaluate: Evaluate, spenv: SparsifyEnv, call: structure.Call, params: Params
 ) -> Values:
-    """What a call says of how its function is transformed matters to dense arrays alone."""
+    """Parameters about transformations of the function matter to dense arrays alone."""
     return evaluate(call.body.jaxpr, call.body.consts, call.operands, spenv)
 
 

@@ -28,7 +28,7 @@ Dtype = Any
 
 
 class COOInfo(NamedTuple):
-    """What is known of a COO matrix beside its buffers."""
+    """The properties of a COO matrix beside its buffers."""
 
     shape: Shape
     rows_sorted: bool = False
@@ -36,7 +36,7 @@ class COOInfo(NamedTuple):
 
 
 class Matrix(Stored):
-    """A sparse matrix whose operations are those of the same BCOO array."""
+    """A sparse matrix whose operations are done on the same BCOO array."""
 
     @property
     def nse(self) -> int:

@@ -41,7 +41,7 @@ class Defined(Primitive):
     quick: Callable[..., tuple[Any, ...]] | None = None
 
     def program(self, *args: Any, **params: object) -> tuple[Any, ...]:
-        """What is computed, in terms of lax."""
+        """The definition, in terms of lax."""
         raise NotImplementedError(f"{type(self).__name__}.program")
 
     def jaxpr(self, avals: Any, params: Params) -> ClosedJaxpr:

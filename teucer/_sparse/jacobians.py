@@ -137,7 +137,7 @@ def _plan(
 def _program(
     outputs: Callable[..., Any], out_avals: Sequence[ShapedArray], evaluations: int, forward: bool
 ) -> Callable[..., Any]:
-    """What computes the elements of a Jacobian, and the function's aux, from colours and the places
+    """A function that computes the elements of a Jacobian, and the aux, from colours and the places
     of the elements."""
 
     @jit

@@ -45,10 +45,9 @@ def inside(indices: Any, sizes: Sequence[int]) -> Any:
 
 
 def keys(indices: Array, sizes: Sequence[int]) -> tuple[Any, ...]:
-    """Numbers whose lexicographic order is that of the index vectors: one where that can be counted
-    in 32 bits.
+    """Keys with the lexicographic order of the index vectors: one number if 32 bits are enough.
 
-    int[nse, n] -> arrays int[nse]. All vectors out of bounds have the same key, which is the last.
+    int[nse, n] -> arrays int[nse]. All vectors out of bounds have the same key, the greatest.
     """
     n = indices.shape[-1]
     limits = [int(s) for s in sizes]

@@ -72,7 +72,7 @@ def _positions(aval: ShapedArray) -> Any:
 
 
 def _known(x: Any) -> Dependence:
-    """What a value or a constant of a jaxpr depends on."""
+    """The pattern of a value or a constant of a jaxpr: what it depends on."""
     return x if isinstance(x, Dependence) else Dependence(None, np.asarray(x))
 
 
@@ -128,7 +128,7 @@ class _Detection:
         return outs
 
     def union(self, patterns: Sequence[Any]) -> Dependence:
-        """What depends on any of the patterns, of one shape."""
+        """The union of patterns of one shape."""
         given = [p for p in patterns if p is not None]
         if not given:
             return UNKNOWN
@@ -274,7 +274,7 @@ def _branched(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Sequence
 
 
 def _same(patterns: Sequence[Any], others: Sequence[Any]) -> bool:
-    """Whether patterns, of which the others have all places, are the same."""
+    """Whether patterns are equal to others that contain them: then the counts are equal."""
     return [None if p is None else p.nnz for p in patterns] == [
         None if p is None else p.nnz for p in others
     ]
@@ -333,7 +333,7 @@ def _scanned(run: _Detection, eqn: Eqn, loop: structure.Loop) -> Sequence[Depend
 
 
 def _step(x: Dependence, i: int, length: int) -> Dependence:
-    """What row i of an array depends on."""
+    """The pattern of row i of an array."""
     value = None if x.value is None else x.value[i]
     if x.pattern is None:
         return Dependence(None, value)

@@ -1,6 +1,5 @@
-"""What the sparse formats share.
-
-Efficiency errors, maps over batch dimensions, counts, row pointers.
+"""Helpers of the sparse formats: efficiency errors, maps over batch dimensions, counts, row
+pointers.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class CuSparseEfficiencyWarning(SparseEfficiencyWarning):
 
 
 class SparseInfo(NamedTuple):
-    """What is known of a sparse array beside its buffers."""
+    """The properties of a sparse array beside its buffers."""
 
     shape: Shape
     indices_sorted: bool = False

@@ -1,1 +1,1 @@
-"""What is tuned for one platform."""
+"""Code that is tuned for one platform."""

@@ -15,8 +15,7 @@ def has_symbolic_sizes(jaxpr: Jaxpr) -> bool:
 
 
 def has_more(jaxpr: Jaxpr, equations: int) -> bool:
-    """Whether a program has more equations than a number, those of the jaxprs that its equations
-    carry included."""
+    """Whether a program has more equations than a number, counting inner jaxprs."""
     todo = [jaxpr]
     while todo and equations >= 0:
         eqns = todo.pop().eqns

@@ -57,7 +57,7 @@ class OutlinedCall(StayingCall):
             return ctx.inline(jaxpr, *values)
         if divided or not MISSES_COPIES:  # the compiler could not divide rows as it divides arrays
             return ctx.call("outlined", jaxpr, *values, attributes=stays)
-        # What crosses the call is rows of numbers, which have one layout only.
+        # Operands and results of the call are rows of numbers, which have one layout only.
         key = (jaxpr.jaxpr, ctx.platforms, "rows")
         ins, outs = ([row(aval) for aval in avals] for avals in (jaxpr.in_avals, jaxpr.out_avals))
         if key not in ctx.module.emitted:

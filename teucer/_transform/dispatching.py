@@ -11,7 +11,7 @@ from teucer._programs.run import shard_arg_fallback
 from teucer._transform.jit_options import JitOptions
 from teucer._xla.dispatcher import PjitFunction, dispatcher
 
-# What library functions have of jitted ones (`_derived.library_stages`).
+# The members of jitted functions that library functions have (`_derived.library_stages`).
 LIBRARY_MEMBERS = ("lower", "trace", "eval_shape", "clear_cache")
 
 
@@ -25,8 +25,8 @@ def dispatching(
 ) -> Any:
     """A C++ dispatcher with the methods of a jitted function.
 
-    key: those of one key and function share their programs, if the function can be referred to
-    weakly; by default it has its own.
+    key: dispatchers of one key and function share programs, if the function has weak references; by
+    default it has its own.
     plain: what is called while `jax_disable_jit` is set, by default the function.
     """
     if not type(fun).__weakrefoffset__:

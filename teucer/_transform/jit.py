@@ -75,8 +75,8 @@ def jit(
         Shardings, PartitionSpecs or Formats, or tree prefixes of them; None where the arguments, or
         the compiler, decide (docs/sharding.md).
     static_argnums, static_argnames: arguments that are hashable Python values, which the program
-        depends on; another value means another program. What is given by position may be passed by
-        name, and the reverse.
+        depends on; another value means another program. Arguments given by position may be passed
+        by name, and the reverse.
     donate_argnums, donate_argnames: arguments whose buffers the program may reuse; they are deleted
     by the call.
     keep_unused: pass arguments that the results do not depend on to the program all the same.
@@ -96,7 +96,7 @@ def jit(
     compilation for each power of two. It holds for all arrays of an argument. Axes that have one
     range and, in a call, one size are one dimension inside the function.
     dynamic_results: whether boolean masks, nonzero, unique and their kin may give arrays whose size
-        depends on values; an int also bounds sizes that nothing else bounds, such as that of
+        depends on values; an int also bounds sizes that nothing else bounds, such as the size of
         `repeat`. By default the option teucer_dynamic_results.
     Raises TypeError for arguments that are not arrays, ValueError for static arguments that are not
     hashable, and what the function itself raises when it asks for the value of a traced argument.

@@ -144,7 +144,7 @@ def merge_equal(jaxpr: Jaxpr, consts: Sequence[Value]) -> tuple[Jaxpr, list[Valu
     may write to this one.
     """
     first: dict[Any, int] = {}
-    same: dict[int, int] = {}  # by place: that of the first equal one
+    same: dict[int, int] = {}  # by place: the place of the first equal one
     arrays = {place: x for place, x in enumerate(consts) if type(x) is np.ndarray}
     for place, x in arrays.items():
         if x.nbytes <= _MERGED_MOST and not x.dtype.hasobject:

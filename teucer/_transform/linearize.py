@@ -63,7 +63,7 @@ def linearize_flat(
         if type(aval) is RefType:  # a reference has no cotangent; what is its own does not move
             aval = aval.inner.update(dtype=float0)
         elif type(aval) is ShapedArray and aval.unreduced:
-            aval.partition.spec.to_tangent_spec()  # that of a maximum has none
+            aval.partition.spec.to_tangent_spec()  # raises for parts of a maximum
         tangent = partial.new_arg(aval)
         # Integers and booleans do not move: their tangents are of dtype float0, which nothing
         # computes with.

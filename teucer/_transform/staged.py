@@ -28,7 +28,7 @@ class Staged(NamedTuple):
     """A function traced for a signature: a jaxpr whose constants are its first inputs, their
     values, and the results' tree.
 
-    prefetch: what an earlier process recorded of its program. dialects: those of the jaxpr.
+    prefetch: an earlier process's record of its program. dialects: the jaxpr's.
     """
 
     jaxpr: ClosedJaxpr
@@ -74,7 +74,7 @@ def check_traced(
 
 
 def job_of(staged: Staged, call: FlatCall, options: JitOptions) -> Job:
-    """What is to be compiled for a call of a jitted function."""
+    """The job that is to be compiled for a call of a jitted function."""
     return Job(
         staged.jaxpr.jaxpr,
         staged.debug_info.name,
@@ -109,8 +109,8 @@ def refuse_structs(staged: Staged, leaves: Sequence[object]) -> None:
 def prefixed(
     staged: Staged, call: FlatCall, for_ins: Prefix | None, for_outs: Prefix | None
 ) -> tuple[list[Any], list[Any]]:
-    """What `jit` was given for the arguments, constants first, and for the results; None for those
-    it was not."""
+    """The shardings that `jit` was given for the arguments, constants first, and for the results;
+    None where it was given none."""
     ins: list[Any] = [None] * (len(staged.consts) + len(call.leaves))
     outs: list[Any] = [None] * staged.out_tree.num_leaves
     if for_ins is not None:

@@ -42,9 +42,9 @@ _Given: TypeAlias = dict[int, tuple[int, Any]]
 
 
 class _Equation(NamedTuple):
-    """An equation whose operands are numbers of values, those of the arguments first, or literals.
+    """An equation whose operands are literals, or numbers of values; the arguments come first.
 
-    scopes: what the function adds to the scopes in force.
+    scopes: the scopes that the function adds to those in force.
     """
 
     primitive: Primitive
@@ -55,7 +55,8 @@ class _Equation(NamedTuple):
 
 
 class _Template(NamedTuple):
-    """What a call records, and which values its results are; `several` if they are a tuple.
+    """The equations that a call records, and the values that are its results; `several` if they are
+    a tuple.
 
     whole: the equations as one, None where they have scopes of their own or carry functions.
     """
@@ -127,7 +128,7 @@ class Templates:
 
 
 def _is_plain(aval: Aval) -> bool:
-    """Whether a type is that of an array whose place nothing says."""
+    """Whether a type is of an array, and names no place (partition, varying axes, memory)."""
     return (
         type(aval) is ShapedArray
         and aval.partition is None
@@ -139,10 +140,9 @@ def _is_plain(aval: Aval) -> bool:
 def _signature(
     values: Iterable[Value], trace: Trace, recorded: bool, given: _Given
 ) -> tuple[Any, ...] | None:
-    """What a call depends on: types and sameness of arrays, and other values; None if an array is
-    not traced here, or not plain.
-
-    given: gets the arrays. recorded: whether only variables of the trace may be among them.
+    """The key of a call: types of arrays, which of them are the same, and other values. None if an
+    array is not traced here, or not plain. given: gets the arrays. recorded: whether only variables
+    of the trace may be among them.
     """
     key: list[Any] = []
     for x in values:
@@ -250,7 +250,8 @@ def _run(template: _Template, trace: Trace, values: list[Value]) -> Any:
 def _applied(
     equations: Iterable[_Equation], results: Iterable[int], trace: Trace, values: list[Value]
 ) -> tuple[Any, ...]:
-    """Apply the primitives of equations one after the other; the scopes stay those of the last."""
+    """Apply the primitives of equations one after the other. The scopes of the last equation stay
+    in force."""
     outer = _names.scope
     for primitive, operands, _, params, scopes in equations:
         _names.scope = outer + scopes if scopes else outer

@@ -36,7 +36,7 @@ def backward_pass(
 
     Equations that do not depend on Undefined arguments are evaluated first (a remat's
     recomputation, say).
-    wanted: which arguments' cotangents are used; those of others may be wrong. None: all.
+    wanted: which arguments' cotangents are used; other cotangents may be wrong. None: all.
     """
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     linear: set[Any] = set()
@@ -148,7 +148,7 @@ def _pull_given(
     linear: set[object],
     ct_of: dict[Var, Cotangent],
 ) -> None:
-    """Add the cotangents of the operands of an equation, from those of its results."""
+    """Add the cotangents of the operands of an equation, from the cotangents of its results."""
     invars, values = eqn.invars, []
     for u in invars:
         if type(u) is Literal:

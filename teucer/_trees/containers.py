@@ -12,7 +12,7 @@ from teucer._trees import pytrees
 
 
 class Container(NamedTuple):
-    """What is known of a class of such nodes.
+    """The functions of a class of such nodes.
 
     element: (node on batches, axis) -> node of one element, whose leaves lack the axis already.
     batch: (node with the shapes of an element, whose leaves are batches, axis, size) -> node on
@@ -24,7 +24,7 @@ class Container(NamedTuple):
 
 
 class Vmappable(NamedTuple):
-    """What a library's class says of its objects, pytree nodes (`batching.register_vmappable`).
+    """The registration of a library's class of pytree nodes (`batching.register_vmappable`).
 
     to_elt(cont, get_index, batch, spec) -> element, where cont(array, axis) is an element of an
     array. from_elt(cont, size, element, spec) -> batch, where cont(size, element of an array, axis)
@@ -85,7 +85,7 @@ def of_elements(fun: Callable[..., Any], dims: Any) -> Callable[..., Any]:
 
 
 def batched(out: Any, axes: Any, size: Any) -> Any:
-    """Results whose leaves are batches, with nodes made into those of batches."""
+    """Results whose leaves are batches, with each node made a node on batches."""
 
     def batch(x: Any, axis: Any) -> Any:
         mapped = _is_container(x) and _axis(axis) is not None

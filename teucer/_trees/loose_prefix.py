@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 def spread_bools(prefix: Any, tree: PyTreeDef, name: str, op: str) -> list[bool]:
     """One bool for each leaf of a tree.
 
-    Containers of the prefix must have as many children as those of the tree; of dicts the keys must
-    agree. Raises ValueError for anything else; name and op: the argument and the function that the
-    message names.
+    Containers of the prefix must have as many children as the tree's; the keys of dicts must agree.
+    Raises ValueError for anything else; name and op: the argument and the function that the message
+    names.
 
     >>> from teucer._trees.pytrees import tree_structure
     >>> spread_bools((True, (False,)), tree_structure(((1, 2), {"a": 3})), "saveable_args",

@@ -108,7 +108,7 @@ def _flatten(op: str, tree: PyTree, is_leaf: IsLeaf | None) -> tuple[list[Leaf],
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[PyTree]) -> PyTree:
     """The tree of this structure with these leaves; inverse of `tree_flatten`.
 
-    Raises ValueError if the number of leaves is not that of the structure.
+    Raises ValueError if the structure has another number of leaves.
 
     >>> tree_unflatten(tree_structure({"a": 0, "b": [0]}), [1, 2])
     {'a': 1, 'b': [2]}
@@ -385,7 +385,7 @@ def broadcast_prefix(
 
 
 def tree_broadcast(prefix_tree: PyTree, full_tree: PyTree, is_leaf: IsLeaf | None = None) -> PyTree:
-    """The full tree with each leaf replaced by that of the prefix above it.
+    """The full tree with each leaf replaced by the leaf of the prefix above it.
 
     Raises ValueError that says where, if the first tree is no prefix of the second.
 

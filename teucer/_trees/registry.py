@@ -19,8 +19,8 @@ def register_pytree_node(
     unflatten_func: Callable[[PyTree, PyTree], T],
     flatten_with_keys_func: Callable[[T], tuple[PyTree, PyTree]] | None = None,
 ) -> None:
-    """Makes a class a pytree node; its instances (not those of subclasses) have children from then
-    on.
+    """Makes a class a pytree node; its instances (not instances of subclasses) have children from
+    then on.
 
     flatten_func: instance -> (children, aux_data), aux_data hashable and comparable
     unflatten_func: (aux_data, children) -> instance; it may be given children of any type

@@ -43,7 +43,7 @@ def is_tree_node(typ: type) -> bool:
 
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
-    """Whether a structure has no children: that of a leaf, or of a node such as None or ().
+    """Whether a structure has no children: it is a leaf, or a node such as None or ().
 
     >>> from teucer._trees.pytrees import tree_structure
     >>> treedef_is_leaf(tree_structure(1)), treedef_is_leaf(tree_structure([1]))
@@ -54,7 +54,7 @@ def treedef_is_leaf(treedef: PyTreeDef) -> bool:
 
 
 def treedef_is_strict_leaf(treedef: PyTreeDef) -> bool:
-    """Whether a structure is that of a leaf, and not of a node without children.
+    """Whether a structure is a leaf, and not a node without children.
 
     >>> from teucer._trees.pytrees import tree_structure
     >>> treedef_is_strict_leaf(tree_structure(1)), treedef_is_strict_leaf(tree_structure(None))

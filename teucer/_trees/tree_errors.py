@@ -327,7 +327,7 @@ def match_error(
 
 
 def unflatten_error(op: str, treedef: PyTreeDef, size: int) -> ValueError:
-    """The error for a number of leaves other than that of the treedef."""
+    """The error for another number of leaves than the treedef has."""
     expected = treedef.num_leaves
     lines = [
         f"{op}: Too many leaves for PyTreeDef; expected {expected}, got {size}.",

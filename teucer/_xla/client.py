@@ -167,8 +167,8 @@ KEEPS_BARRIERS = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 11)
 # run as fast as without.
 LEAN_CODE = ("xla_cpu_disable_tiled_emitter", "xla_cpu_disable_loop_unrolling")
 # XLA's CPU compiler makes one kernel of a loop whose step accesses fewer bytes than this switch
-# says: of small ones only in jaxlib 0.10 and 0.11, of nearly all from 0.12 on. What it is told so
-# that a program's loops are one kernel each, or several.
+# says. By default those are small loops in jaxlib 0.10 and 0.11, nearly all from 0.12 on. Below,
+# the settings for one kernel for each loop, and for several.
 _LOOP_BYTES = "xla_cpu_small_while_loop_byte_threshold"
 _KEEPS_LOOPS_WHOLE = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 12)
 LOOPS_WHOLE = () if _KEEPS_LOOPS_WHOLE else (f"{_LOOP_BYTES}={1 << 22}",)
@@ -337,23 +337,22 @@ def _compiled(client: Any, text: str, devices: Any, options: Any, callbacks: Seq
     return client.compile_and_load(text, devices, options)
 
 
-# Targets of calls of Python while a program is compiled, which divides them or is told of
-# shardings; `InspectSharding` is XLA's.
+# Targets of custom calls that run Python while a program is compiled: to divide a call, or to learn
+# a sharding. `InspectSharding` is XLA's.
 PARTITIONED, INSPECTED = "PartitionedByPython", "InspectSharding"
-# What such functions raised: the compiler turns it into an error of its own.
+# Exceptions of such functions: the compiler turns them into errors of its own.
 raised_while_compiling: list[BaseException] = []
-# The plugins that are loaded, and who is told of those that come.
+# The plugins that are loaded, and functions that are called for each later one.
 loaded_plugins: list[Any] = []
 plugin_listeners: list[Callable[[Any], None]] = []
 
 
-# What modules have in them that name Python functions which run while it is compiled: they mean
-# nothing to another process.
+# Texts in modules that name such Python functions. These modules mean nothing to another process.
 OF_THIS_PROCESS = f'call_target_name = "{PARTITIONED}"', f'call_target_name = "{INSPECTED}"'
 
 
 def cost_analysis(client: Any, computation: Any) -> Any:
-    """What XLA estimates of a computation in HLO: floating-point operations, bytes accessed, ..."""
+    """XLA's estimates for a computation in HLO: floating-point operations, bytes accessed, ..."""
     return _jax.hlo_module_cost_analysis(client, computation.get_hlo_module())
 
 

@@ -17,9 +17,9 @@ PjitFunction = _jax.PjitFunction
 set_tracer_class = _jax.set_tracer_class
 # Programs of dispatchers with a key, by function and key.
 _shared = _jax.PjitFunctionCache(4096)
-# What is put around the misses of each dispatcher where there are several processes.
+# Wraps the function that each dispatcher calls on a miss, if there are several processes.
 around: Callable[..., Callable[..., Any]] | None = None
-# What treats errors of misses, and the code of functions that treat errors.
+# The handler for errors of misses, and the code objects of functions that handle errors.
 on_error: list[Callable[[Exception], None]] = []
 boundaries: set[CodeType] = set()
 
@@ -51,7 +51,7 @@ def dispatcher(
 ) -> Any:
     """A callable whose cached calls stay in C++. `cache_miss` returns (results, FastPath or None).
 
-    key: those of one function and key share their programs; only for functions that can be referred
+    key: dispatchers of one function and key share programs; only for functions that can be referred
     to weakly, since C++ does not check it. Without one, the programs go with the dispatcher, if
     `fun` does: C++ keeps something of each dispatcher as long as its function lives.
     """

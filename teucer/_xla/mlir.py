@@ -100,7 +100,7 @@ def pretty(module: Any, *, locations: bool = False) -> str:
     if not locations:
         return str(module)
     shown: str = module.operation.get_asm(enable_debug_info=True)
-    # What has no place in the user's program has one in the text that was read.
+    # Operations without a line in the user's program have their line in the text that was read.
     return re.sub(r'loc\("-":\d+:\d+\)', "loc(unknown)", shown)
 
 
@@ -179,7 +179,7 @@ def functions(artifact: bytes, prefix: str) -> tuple[str, tuple[Any, ...]]:
 
 
 def mesh_of(prefix: str, i: int) -> str:
-    """What `functions` calls a mesh of the artifact."""
+    """The name that `functions` gives a mesh of the artifact."""
     return f"{prefix}mesh.{i}."
 
 

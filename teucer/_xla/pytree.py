@@ -73,8 +73,8 @@ default_registry: Any = _pytree.default_registry()
 default_registry.__module__ = __name__
 default_registry.__name__ = "default_registry"
 
-# By this registry the C++ dispatcher takes arguments apart. It has all nodes of the other one, and
-# such classes as are leaves elsewhere, of which a program is given parts.
+# The C++ dispatcher takes arguments apart by this registry. It has all nodes of the other one. It
+# also has classes of leaves that are passed to programs in parts.
 call_registry: Any = Registry(
     enable_none=True, enable_tuple=True, enable_namedtuple=True, enable_list=True, enable_dict=True
 )
@@ -165,7 +165,7 @@ def register_dataclass_node(
 
 
 def register_argument(kind: type, to_children: Callable[[Any], Any]) -> None:
-    """Registers a class of leaves of which the dispatcher gives programs the children: value ->
+    """Registers a class of leaves whose children the dispatcher passes to programs: value ->
     (children, part of the key)."""
     call_registry.register_node(kind, to_children, _no_way_back, None)
 

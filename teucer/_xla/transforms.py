@@ -26,8 +26,8 @@ def take_back(client: Any, name: str, stage: int) -> bool:
 
 
 def _plugin(client: Any) -> Any:
-    """What the compiler of a plugin is reached by: its C API, or in older versions of jaxlib the
-    client; None for the CPU."""
+    """The handle of a plugin's compiler: its C API, or in older versions of jaxlib the client; None
+    for the CPU."""
     if client.platform == "cpu":
         return None
     find = getattr(_jax, "get_pjrt_plugin", None)

@@ -50,7 +50,7 @@ def _function(options: argparse.Namespace, settings: Settings) -> Report:
 
 def _program(options: argparse.Namespace, settings: Settings) -> Report:
     watch = Watch(settings, options.seconds)
-    # What the program prints is not the report.
+    # The program's output is kept out of the report.
     stdout, sys.stdout = sys.stdout, sys.stderr
     failed = 0
     try:

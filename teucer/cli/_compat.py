@@ -28,9 +28,9 @@ _KEEP = (
 
 
 def check() -> str:
-    """What `import jax` gives in a new process of this environment, as text.
+    """A text that says which package `import jax` finds in a new process of this environment.
 
-    Raises CommandError where it is not Teucer, or where JAX's files are there as well.
+    Raises CommandError if it is not Teucer, or if JAX's files are there as well.
     """
     asked = subprocess.run(
         [sys.executable, "-c", _ASKED], check=True, capture_output=True, text=True

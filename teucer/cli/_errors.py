@@ -1,4 +1,4 @@
-"""What goes wrong with a command because of how it was called.
+"""Errors of a command that come from its arguments.
 
 Printed as one message, without a traceback.
 """

@@ -23,12 +23,13 @@ from teucer.cli._errors import CommandError
 _SAVING = 30.0  # seconds in which processes may save their state when they are told to end
 _GRACE = 15.0  # seconds in which the others may find out and say what they were waiting for
 _LAST_LINES = 40
-# What the library of collectives says of each connection, by several threads piece by piece.
+# Messages of the library of collectives on each connection. Several threads write them piece by
+# piece.
 _GLOO = re.compile(
     r"(\[Gloo\] Rank|is connected to|peer ranks\.|Expected number of connected peer ranks is :"
     r"|[\d ])+"
 )
-# What stands below an exception: the note on frames, and what Python prints where it is ended.
+# Lines below an exception: the note on frames, and the lines that Python prints when it is ended.
 _BELOW = (" ", tracebacks.NOTE[:40], "Timeout (", "Thread 0x", "Current thread 0x")
 
 
@@ -75,7 +76,7 @@ class _Process:
         return status
 
     def why(self) -> str:
-        """The line of its last words that says most: that of an exception, or of the watch over
+        """The most telling of the last lines that it printed: of an exception, or of the watch over
         processes."""
         lines = [line for line in self.errors if line and not line.startswith(_BELOW)]
         said = [line for line in lines if line.startswith("teucer: process")]
@@ -170,7 +171,7 @@ def _end(processes: Sequence[_Process], how: signal.Signals, grace: float = 3) -
 
 
 def _report(processes: Sequence[_Process]) -> int:
-    """Print who failed first and why, if one did."""
+    """Print which process failed first and why, if one did."""
     failed = [p for p in sorted(processes, key=lambda p: p.ended or 0.0) if p.poll()]
     if not failed:
         return 0

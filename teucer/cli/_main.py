@@ -26,12 +26,12 @@ from teucer.cli import (
 from teucer.cli._errors import CommandError
 
 _TYPES = "types of the arguments, and trees of them: 'f32[3,4], {\"w\": i32[]}'"
-_VERSION = jax.__version__  # before a program runs, for which it is that of JAX
+_VERSION = jax.__version__  # before a program runs, which sees JAX's version
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with the given arguments, those of the process if None; returns the exit
-    status.
+    """Run the command with the given arguments (None: the arguments of the process); returns the
+    exit status.
 
     >>> main(["--version"])
     Traceback (most recent call last):

@@ -1,7 +1,7 @@
 """What `teucer tune` measures: the rates of the CPU's cost model.
 
-All times are those of processors, so that other processes disturb little, and the least of several,
-since what disturbs only adds. Programs compile anew: each has a number of its own.
+All times are processor times, so that other processes disturb little; and the least of several,
+since disturbances only add. Programs compile anew, since each contains a new number.
 """
 
 import itertools

@@ -83,7 +83,8 @@ def warm(program: Sequence[str]) -> int:
         used = client.current()
         if used is not None:
             used.flush(_LONG)
-        # What the program found in the folder may be missing elsewhere. Its processes are ours.
+        # Entries that the program found in the folder may be missing in the team's cache. Its
+        # processes inherit our settings.
         _push(remote, folder, start)
     return status
 

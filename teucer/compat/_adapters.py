@@ -56,7 +56,7 @@ Shape = Sequence[int]
 
 @runtime_checkable
 class SupportsDType(Protocol):
-    """What has a dtype."""
+    """An object with a dtype."""
 
     @property
     def dtype(self) -> np.dtype[Any]: ...
@@ -67,7 +67,7 @@ stop_gradient_p = LibraryPrimitive("stop_gradient")
 
 
 class _Never:
-    """A class of JAX of which Teucer makes no value; libraries ask whether values are of it."""
+    """A class of JAX that has no instances here; libraries ask whether values are of it."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise TypeError(f"Teucer has no values of the class {type(self).__name__}.")
@@ -161,7 +161,8 @@ def trace_state_clean() -> bool:
 
 
 def full_lower(x: Value) -> Any:
-    """A value as the transformations beneath see it, if it says how; else itself."""
+    """A tracer's value for the transformations beneath, if its class gives one; else the value
+    itself."""
     lower = getattr(type(x), "full_lower", None)
     return x if lower is None else lower(x)
 
@@ -278,7 +279,7 @@ def get_backend(platform: str | None = None) -> Any:
     return jax.devices(platform)[0].client
 
 
-# What JAX was built with of CUDA's libraries; None where that is nothing, as here.
+# The versions of CUDA's libraries that JAX was built with; None for none, as here.
 cuda_versions = None
 # The dtypes of arrays.
 _jax_types = sorted(dtypes.ALL_SET, key=lambda kind: (kind.kind, kind.itemsize, kind.name))
@@ -372,6 +373,6 @@ def partition_list(which: Sequence[bool], xs: Sequence[T]) -> tuple[list[T], lis
 
 
 def merge_lists(which: Sequence[bool], unmarked: Iterable[T], marked: Iterable[T]) -> list[T]:
-    """The list of which `partition_list` made two."""
+    """The inverse of `partition_list`: one list of two."""
     first, second = iter(unmarked), iter(marked)
     return [next(second) if w else next(first) for w in which]

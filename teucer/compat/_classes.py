@@ -18,9 +18,8 @@ _HIDDEN = ("teucer.cli", "teucer.compat")
 
 
 def own(home: object) -> str | None:
-    """The module of Teucer that a class or function says it is of, by either name.
-
-    None for those of others, and for those that say a public module of jax.
+    """The module of Teucer that a class or function names as its own, by either package name. None
+    for another package's, and for a public module of jax.
     """
     if not isinstance(home, str):
         return None

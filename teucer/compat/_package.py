@@ -20,7 +20,7 @@ _SHOWN = 3  # places of a name that are shown
 
 @dataclass(frozen=True)
 class Report:
-    """What was found. missing: whether a name that the package needs is not here."""
+    """The report. missing: whether a name that the package needs is not here."""
 
     text: str
     missing: bool
@@ -42,7 +42,7 @@ def locate(package: str) -> Path | None:
 
 
 def check(place: Path) -> Report:
-    """What the files at a place use of JAX."""
+    """The names of JAX that the files at a place use."""
     found: dict[str, list[Use]] = defaultdict(list)
     unread, count = [], 0
     for file in files(place):

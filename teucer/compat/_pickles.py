@@ -69,14 +69,14 @@ _rbg_fold_in = _rbg_random_bits = _rbg_seed = _rbg_split = _unsafe_rbg_fold_in =
 
 
 class PRNGKeyArray:
-    """What JAX's pickles of keys make: an array, which `_set_keys` fills."""
+    """Called by JAX's pickles of keys: an array, which `_set_keys` fills."""
 
     def __new__(cls) -> Any:
         return ArrayImpl.__new__(ArrayImpl)
 
 
 class KeyTy:
-    """What JAX's pickles of dtypes of keys make: a dtype, which `_set_key_dtype` fills."""
+    """Called by JAX's pickles of key dtypes: a dtype, which `_set_key_dtype` fills."""
 
     def __new__(cls) -> Any:
         return KeyDType.__new__(KeyDType)

@@ -3,7 +3,7 @@
 The private names of JAX that libraries use, each as an adapter to a name of Teucer's.
 
 The list is written by hand and short. A row stands here because a library needs it; the library is
-named. What is not listed raises an error that says that the name is private. `docs/compat.md` says
+named. A name that is not listed raises an error that says that it is private. `docs/compat.md` says
 how to add a row.
 """
 

@@ -1,6 +1,5 @@
-"""What private names of JAX say of several processes.
-
-The clusters that they run on, and which parts of arrays each holds.
+"""Private names of JAX about several processes: the clusters that they run on, and the parts of
+arrays that each holds.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class ClusterEnv:
 
     @classmethod
     def get_local_process_id(cls) -> int | None:
-        """Which of those of its machine this one is."""
+        """The number of this process among those of its machine."""
         return cls._cluster().local_process_id
 
     @classmethod

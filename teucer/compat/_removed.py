@@ -115,7 +115,7 @@ def _warn(name: str, instead: str) -> None:
 
 
 def device_put_replicated(x: object, devices: Sequence[Device]) -> Any:
-    """A tree of arrays with an axis of the devices in front, each of which holds the whole."""
+    """A tree of arrays with an axis of the devices in front. Each device holds the whole."""
     return device_put_sharded([x] * len(devices), devices)
 
 

@@ -1,4 +1,4 @@
-"""Looking into programs: while they run, and at what becomes of them."""
+"""Looking into programs: while they run, and as compiled."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def _called(eqn: Eqn) -> ClosedJaxpr | None:
 
 
 def _alone(eqn: Eqn, operands: Sequence[Value]) -> Sequence[Any]:
-    """The results of an equation, those of a call operation by operation."""
+    """The results of an equation; a call is evaluated operation by operation."""
     inner = _called(eqn)
     if inner is not None:
         return interpret(inner, operands, _alone)

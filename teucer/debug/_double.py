@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from teucer._core.typing import DTypeLike, Params, Value
 
 
-# What these do depends on the bits of a format, so that there is nothing to compare.
+# These operations depend on the bits of a format, so that there is nothing to compare.
 _OF_BITS = frozenset({"bitcast_convert_type", "reduce_precision", "nextafter"})
 
 
@@ -59,8 +59,7 @@ def _params(params: Params) -> dict[str, Any]:
 
 
 def _param(value: Value) -> Any:
-    """A parameter for operands of double precision: dtypes and programs are those of double
-    precision too."""
+    """A parameter for operands of double precision: dtypes and programs are made double too."""
     if isinstance(value, np.dtype):
         return widened(value)
     if isinstance(value, type) and issubclass(value, np.inexact):

@@ -125,10 +125,10 @@ def explain(
     tolerance: the relative difference between compiled and uncompiled values that is not reported,
         by default 1000 roundings of the dtype.
 
-    An operation loses digits where the relative error of its result is larger than that of its
-    operands. The error of an array is that of nine elements in ten. Random bits, integers and
-    branches taken are those of the given precision. What has no form of double precision, such as
-    a kernel or a foreign function, counts as exact.
+    An operation loses digits if its result has a larger relative error than its operands. The error
+    of an array is the bound that nine elements in ten keep to. Random bits, integers and branches
+    taken are as in the given precision. Operations without a form in double precision, such as
+    kernels and foreign functions, count as exact.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> found = jax.debug.explain(lambda x: jnp.log(1 + x), 1e-6)

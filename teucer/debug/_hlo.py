@@ -1,7 +1,4 @@
-"""What the instructions of compiled programs do.
-
-From which line each comes, how many operations it does, how many bytes it moves.
-"""
+"""The instructions of compiled programs: their lines, operations, and bytes moved."""
 
 from __future__ import annotations
 
@@ -65,7 +62,7 @@ def instructions(text: str) -> dict[str, Instruction]:
         places = _places(rows, module)
         for row in rows:
             moved = sum(map(hlo_text.size_of, (row.type, *map(computation.type_of, row.operands))))
-            # What runs within a loop or a call is counted by itself.
+            # Instructions within a loop or a call are counted by themselves.
             done = (
                 0.0
                 if row.opcode in ("while", "call", "conditional")

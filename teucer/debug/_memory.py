@@ -21,7 +21,7 @@ __all__ = ["Compiled", "Live", "Memory", "Saving", "memory"]
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
-    """What the compiler says that a program needs, in bytes."""
+    """The bytes that a program needs, as the compiler says."""
 
     arguments: int
     results: int
@@ -46,12 +46,12 @@ class Memory:
 
     @property
     def live(self) -> tuple[Live, ...]:
-        """What is in memory at the peak, the largest first."""
+        """The values in memory at the peak, the largest first."""
         return self.peak.live
 
     @property
     def savings(self) -> tuple[Saving, ...]:
-        """What `checkpoint` would take off the peak, about, the most first."""
+        """Estimated savings at the peak by `checkpoint`, the largest first."""
         return self.peak.savings
 
     def __str__(self) -> str:

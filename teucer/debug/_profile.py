@@ -29,7 +29,7 @@ _ROWS = 25
 
 @dataclasses.dataclass
 class ProfileLine:
-    """What a line of the user's program cost while programs ran: seconds, times, operations and
+    """The cost of a line of the user's program while programs ran: seconds, times, operations and
     bytes."""
 
     place: tuple[str, int] | None

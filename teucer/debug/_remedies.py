@@ -1,6 +1,6 @@
 """What to do about operations that lose digits, or make NaN and infinity.
 
-The usual remedies, by what the operation is of.
+The usual remedies, by the operation and its operands.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ _OF: dict[str, tuple[Remedy, ...]] = {"loss": _LOSSES, "nan": _NANS, "inf": _INF
 
 
 def remedy(kind: str, made: Made) -> str:
-    """What is usually done about an operation; '' if nothing is. kind: 'loss', 'nan', 'inf'.
+    """The usual remedy for an operation; '' if there is none. kind: 'loss', 'nan', 'inf'.
 
     >>> one, x = Made("constant", value=1.0), Made("argument")
     >>> remedy("loss", Made("log", (Made("add", (one, x)),)))

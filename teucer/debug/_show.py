@@ -89,7 +89,7 @@ def _title(picture: Picture) -> str:
 
 @dataclasses.dataclass
 class _Line:
-    """What the equations of one line of the user's program do."""
+    """The equations of one line of the user's program."""
 
     place: str
     text: str
@@ -101,8 +101,8 @@ class _Line:
 
 
 def _lines(jaxpr: Jaxpr) -> list[_Line]:
-    """The lines of a program in the order in which they first run, those of functions that it calls
-    in their place."""
+    """The lines of a program in the order in which they first run. Lines of called functions stand
+    at the call."""
     found: dict[Any, _Line] = {}
 
     def visit(jaxpr: Jaxpr, times: float, backward: bool) -> None:

@@ -30,7 +30,7 @@ _PROMPTING = threading.Lock()
 
 @final
 class Stepper:
-    """Stops at lines of a program: at every line, at those of the function that it is in, or at
+    """Stops at lines of a program: at every line, at lines of the current function, or at
     breakpoints."""
 
     def __init__(self) -> None:

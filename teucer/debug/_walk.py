@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from teucer._core.typing import Value
 
 
-# Which result of a decomposition are the values, of which equal ones share a space.
+# The number of the result that has a decomposition's eigenvalues or singular values: vectors of
+# equal values span a common space.
 _VALUES: dict[Primitive, int] = {eigh_p: 1, eig_p: 0, svd_p: 0}
 _SHOWN = 0.5  # digits: less is rounding
 
@@ -165,7 +166,7 @@ class Walk:
         before = max((p.error for p in pairs), default=0.0)
         found = []
         for y, d in zip(outs, doubles, strict=True):
-            if not is_inexact(y):  # branches and indices are those of the given precision
+            if not is_inexact(y):  # branches and indices are as in the given precision
                 found.append(Pair(y, y, 0.0, made))
                 continue
             error = relative_error(y, d)

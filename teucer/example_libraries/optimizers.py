@@ -340,8 +340,8 @@ def _first(state):
 
 
 def _started(decay, i, mean):
-    """What a decaying mean that started at zero must be divided by after step i, in the dtype of
-    the mean."""
+    """The divisor that corrects a decaying mean which started at zero, after step i, in the dtype
+    of the mean."""
     return 1 - jnp.asarray(decay, mean.dtype) ** (i + 1)
 
 

@@ -1,7 +1,5 @@
-"""What may still change.
-
-Callbacks with side effects (`io_callback`), the compilation cache by functions, layouts, and
-more.
+"""Interfaces that may still change: callbacks with side effects (`io_callback`), the compilation
+cache by functions, layouts, and more.
 """
 
 from teucer._base.lazy import lazy_module, listing

@@ -437,7 +437,7 @@ class _Checks:
 
 
 def _of_devices(site: Site, number: int) -> Site:
-    """A site of a program that each device runs: its message is that of each device which failed
+    """A site of a program that each device runs. Its message has a part for each device that failed
     there."""
 
     def message(failed: Any, code: Any, *shown: Value) -> str:

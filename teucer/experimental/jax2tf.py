@@ -82,7 +82,7 @@ def convert(
     native_serialization_platforms: Sequence[str] | None = None,
     native_serialization_disabled_checks: Sequence[DisabledSafetyCheck] = (),
 ) -> Callable[..., Any]:
-    """A function of TensorFlow tensors that does what `fun_jax` does of arrays.
+    """A function of TensorFlow tensors that computes as `fun_jax` does on arrays.
 
     polymorphic_shapes: for each positional argument the text of a symbolic shape, such as "(b, 3)",
         a tree prefix of those, or None for sizes that are known. Tensors whose sizes TensorFlow
@@ -90,8 +90,8 @@ def convert(
     polymorphic_constraints: what is known of symbolic sizes, as of `jax.export.symbolic_shape`.
     with_gradient: whether TensorFlow differentiates it, any number of times; else it refuses.
     native_serialization_platforms: for which platforms ("cpu", "cuda", "rocm", "tpu"); by default
-    that of this process. Raises ValueError for a tensor of unknown size without a symbolic one,
-    NotImplementedError without native serialization.
+    the platform of this process. Raises ValueError for a tensor of unknown size without a symbolic
+    one, NotImplementedError without native serialization.
     """
     if not (enable_xla and native_serialization):
         raise NotImplementedError(
@@ -287,7 +287,7 @@ def call_tf(
     """A TensorFlow function as a function of arrays, which compiled programs call as a callback on
     the host.
 
-    has_side_effects: whether it is called although nobody uses its results. ordered: whether such
+    has_side_effects: whether it is called although its results are unused. ordered: whether such
     calls keep their order.
     output_shape_dtype: a tree of ShapeDtypeStructs for the results; by default TensorFlow says it,
     which must know their sizes. `grad` asks TensorFlow for the gradient.

@@ -407,10 +407,10 @@ def _by_derivative(
 
 @final
 class _Rules(MutableMapping[Primitive, Rule]):
-    """How primitives act on series: rule(values, series, **params) -> (result, its series).
+    """The rules of primitives on series: rule(values, series, **params) -> (result, its series).
 
     A series is a list of coefficients, from the first on. Of a primitive with several results a
-    rule gives lists of results and of series. Rules that are assigned are used by `jet`; those of
+    rule gives lists of results and of series. Rules that are assigned are used by `jet`; rules of
     other primitives follow from their derivatives.
     """
 

@@ -31,9 +31,9 @@ def create_device_mesh(
 ) -> HostArray:
     """The devices, by default all, in a grid of the given sizes, for `jax.sharding.Mesh`.
 
-    They are in the order in which the platform numbers them, which is that of nearness on CPU and
-    GPU. TPUs are wired as a torus: each axis of the grid, the last first, takes as many axes of the
-    torus as have its size.
+    On CPU and GPU they are in the order in which the platform numbers them, so that neighbours are
+    near. TPUs are wired as a torus: each axis of the grid, the last first, takes as many axes of
+    the torus as have its size.
     contiguous_submeshes: of TPUs, each process has a box of the grid. allow_split_physical_axes: an
     axis of the grid may take a part of an axis of the torus.
     Raises ValueError unless there are as many devices as places, and where contiguous_submeshes is

@@ -75,8 +75,8 @@ def _one_a_process() -> NamedSharding:
 
 
 def _everywhere(x: ArrayImpl) -> np.ndarray[Any, Any]:
-    """The values of an array over several processes, in each of them. What the user has set for
-    programs of his own does not matter."""
+    """The values of an array over several processes, in each of them. Options that the user has set
+    for other programs do not matter."""
     with config.transfer_guard("allow"):
         return np.asarray(exchange.everywhere(x))
 

@@ -29,8 +29,8 @@ __dir__ = listing(__name__, __all__)
 if not TYPE_CHECKING:
     __getattr__ = refusing(__name__)
 
-# The method of Dormand and Prince: times of stages, their weights, those of the solution, of its
-# error, and of its middle.
+# The method of Dormand and Prince: times of stages; weights of the stages, of the solution, of its
+# error, and of its midpoint.
 _TIMES = np.array([1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0, 1.0, 0.0])
 _STAGES = np.array(
     [
@@ -77,7 +77,7 @@ def odeint(
     mxstep: float = jnp.inf,
     hmax: float = jnp.inf,
 ) -> Any:
-    """The solution of dy/dt = func(y, t, *args) at times t, of which the first is that of y0.
+    """The solution of dy/dt = func(y, t, *args) at times t, where y0 is the value at t[0].
 
     y0: tree of arrays. t: real[n], strictly increasing. args: trees of arrays, to which gradients
     are taken.
@@ -198,8 +198,8 @@ def _odeint_fwd(
 def _odeint_bwd(
     func: Callable[..., Any], options: _Options, residuals: Any, cts: Any
 ) -> tuple[Any, ...]:
-    """The cotangent of y obeys the adjoint equation, which is solved backwards with y; that of args
-    is an integral along it."""
+    """The cotangent of y obeys the adjoint equation, which is solved backwards with y. The
+    cotangent of args is an integral along this solution."""
     (ys, ts), args = map(jnp.asarray, residuals[:2]), residuals[2]
     cts = jnp.asarray(cts)
     floats = [x for x, moves in zip(args, options.moving, strict=True) if moves]

@@ -25,7 +25,7 @@ __dir__ = listing(__name__, __all__)
 def _tied(env: dict[Var, Any], variables: Iterable[Var]) -> None:
     """Have whatever uses one of the variables from here on wait for all of them.
 
-    Later uses read what leaves the barrier: XLA drops from it what nobody reads.
+    Later uses read the barrier's results, since XLA drops results that are not read.
     """
     arrays = [v for v in dict.fromkeys(variables) if isinstance(typeof(env[v]), ShapedArray)]
     env.update(zip(arrays, optimization_barrier([env[v] for v in arrays]), strict=True))
@@ -48,7 +48,7 @@ def program_order(
     a single operation as well. strict_in_out: whether the first operation waits for all arguments,
     and whether no result leaves before the last operation has ended; a bool says both.
     exclude_argnames: arguments that need not wait where f is a single operation. Here they wait.
-    Without f: a decorator. Values and derivatives are those of f.
+    Without f: a decorator. Values and derivatives are the same as of f.
 
     Raises ValueError for strict_in_out without enforce, and for exclude_argnames with it.
 

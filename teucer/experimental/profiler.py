@@ -1,4 +1,4 @@
-"""What the compiler can learn from a profile."""
+"""Profiles as an input of the compiler."""
 
 from __future__ import annotations
 

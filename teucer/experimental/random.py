@@ -185,5 +185,5 @@ def _shape(size: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def _common(size: int | Sequence[int] | None, *parameters: Any) -> tuple[int, ...]:
-    """The shape of a draw: as asked for, or that of its parameters."""
+    """The shape of a draw: the given one, or the shape of its parameters."""
     return jnp.broadcast_shapes(*map(jnp.shape, parameters)) if size is None else _shape(size)

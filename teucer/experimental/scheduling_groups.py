@@ -1,5 +1,4 @@
-"""Groups of operations that are scheduled together, and calls of which the compiler is told
-something."""
+"""Groups of operations that are scheduled together, and calls with metadata for the compiler."""
 
 from teucer._derived.metadata import scheduling_group, xla_metadata_call, xla_metadata_call_p
 

@@ -1,4 +1,4 @@
-"""What libraries on top of this one build on.
+"""The interface for libraries that extend this one.
 
 Primitives and jaxprs (`core`), wrapped functions (`linear_util`), backends, lowerings and the
 bindings of MLIR (`mlir`), generators of random numbers, shardings that the compiler chose, and

@@ -68,7 +68,8 @@ def _by_doubling(fn: Combine, xs: Sequence[ArrayLike], axis: int) -> list[Any]:
     most = min(bounds(n).high, 2**31 - 1)
     place, step = np.dtype(np.int32), 1
     while step < most:
-        # What has no element so far in front is combined with any other, and then left as it was.
+        # An element without another in front is combined with an arbitrary one, and the result is
+        # dropped.
         start = n - min_dim(step, n)
         before = [slice_in_dim(concatenate([x, x], axis), start, start + n, axis=axis) for x in xs]
         combined = fn(before, xs)

@@ -34,7 +34,7 @@ class _Search:
         self.nans, self.infs = nans, infs
 
     def fault(self, values: Sequence[Array]) -> str | None:
-        """What is wrong with the first of the values that is: 'nan' or 'inf'."""
+        """The fault of the first faulty value: 'nan' or 'inf'."""
         for value in values:
             if not dtypes.issubdtype(value.dtype, np.inexact):
                 continue
@@ -119,8 +119,8 @@ class _Search:
 def mapped_values(
     eqn: Eqn, operands: Sequence[Array]
 ) -> Iterator[tuple[Eqn, list[Any], list[Any]]]:
-    """The equations within a `shard_map`, each with its operands and results; those of the devices
-    stand side by side in front."""
+    """The equations within a `shard_map`, each with its operands and results. Values of all devices
+    are stacked along a leading axis."""
     params = eqn.params
     closed, mesh, manual = params["jaxpr"], params["mesh"], params["newly_manual_axes"]
     shown = [v for inner in closed.eqns for v in inner.outvars if _is_shown(v.aval)]

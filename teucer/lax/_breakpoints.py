@@ -77,7 +77,7 @@ def frame_of(frame: FrameType, line: int | None = None) -> Frame:
 def frames_from(
     start: FrameType | None, filtered: bool = True, most: int | None = None
 ) -> list[Frame]:
-    """The calls that are being made, the innermost first. filtered: without those of the library.
+    """The calls that are being made, the innermost first. filtered: without calls of the library.
     most: how many."""
     found: list[Frame] = []
     frame = start
@@ -111,8 +111,8 @@ class Lifted(NamedTuple):
 
 
 def lift(frames: list[Frame]) -> tuple[Lifted, list[Any]]:
-    """The traced values of the variables of frames, each once; those of traces that are over stay
-    as they are."""
+    """The traced values of the variables of frames, each once. Values of traces that are over are
+    left out of it."""
     operands: list[Any] = []
     places: dict[int, int] = {}
     trees: list[dict[str, Any]] = []

@@ -259,7 +259,7 @@ def _row_major(aval: ShapedArray) -> tuple[int, ...]:
 
 
 def _checked(outs: Any, avals: Sequence[ShapedArray], callback: Callable[..., object]) -> list[Any]:
-    """What a callback returned, as arrays of the types that it promised."""
+    """The results of a callback, as arrays of the promised types."""
     outs = list(outs) if outs is not None else []
     if len(outs) != len(avals):
         raise RuntimeError(

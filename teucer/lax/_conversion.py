@@ -50,9 +50,9 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | DType | None
 
     operand: T[shape]; new_dtype: a dtype, its name, or a Python scalar type  ->  new_dtype[shape]
     Floats become integers by rounding towards zero, complex numbers real by dropping the imaginary
-    part (with a warning), numbers become booleans by != 0. What a float out of the integers' range
-    becomes depends on the platform. Raises ValueError if new_dtype is None, or one of the dtypes is
-    that of typed keys and the other is not.
+    part (with a warning), numbers become booleans by != 0. The result for a float out of the
+    integers' range depends on the platform. Raises ValueError if new_dtype is None, or only one of
+    the dtypes is of typed keys.
 
     >>> from teucer import lax
     >>> lax.convert_element_type(2.75, 'int32')

@@ -1,4 +1,4 @@
-"""What operations of a kind cost."""
+"""The costs of operations by kind."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class Cumulative(Primitive):
         reverse: bool,
     ) -> Any:
         (x,), (aval,) = args, avals
-        # What is behind the elements comes first where the scan goes backwards.
+        # Padding behind the elements comes first in a backward scan.
         x = sizes.mask(x, aval, self.start(aval.dtype), (axis,)) if reverse else x
         return self.call(x, axis=axis, reverse=reverse)
 

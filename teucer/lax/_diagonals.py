@@ -3,8 +3,8 @@
 A Jacobian is the derivative of each element of a basis. The basis is a diagonal: of its N elements
 the k-th is zero but for place k. It remains one under elementwise operations, and its product with
 a matrix is that matrix, scaled. So a trace below `vmap` keeps diagonals as the numbers on them, and
-writes them out where an operation has no rule here. What elementwise operations repeat along the
-basis is kept as one element of it.
+writes them out where an operation has no rule here. A value that is repeated along the basis is
+kept once.
 
 Where a derivative is infinite the other places are zero, not the NaN that infinity times zero is.
 """
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 def on_basis(
     f: Callable[[Value], Sequence[Value]], aval: ShapedArray
 ) -> tuple[list[Any], list[int | None]]:
-    """What a linear function of one value of a type gives for the standard basis, as `batch_flat`
-    gives it."""
+    """The results of a linear function of one value for the standard basis, in the form of
+    `batch_flat`."""
     trace = _Diagonals(current_trace(), aval.size)
     ones = array_ops.ones(aval.tangent_aval())
     basis = _Structured(trace, ones, 0, is_diagonal=True, is_unit=True)
@@ -197,7 +197,7 @@ def _convert(trace: _Diagonals, args: tuple[Any, ...], params: Params) -> Any:
 
 @_rules.define(_structure.broadcast_in_dim_p)
 def _broadcast(trace: _Diagonals, args: tuple[Any, ...], params: Params) -> Any:
-    """What is repeated along one more axis is kept once."""
+    """A value that is repeated along one more axis is kept once."""
     x, aval = args[0], typeof(args[0])
     shape, dims = params["shape"], tuple(params["broadcast_dimensions"])
     if len(args) > 1 or trace.is_own(x) or params.get("sharding") is not None:

@@ -161,8 +161,8 @@ def _operations(avals: Avals, out: ShapedArray, params: Params) -> float:
 def _moved(
     lhs: ShapedArray, rhs: ShapedArray, *, dimension_numbers: Any, **params: object
 ) -> float:
-    # XLA takes axes as batch, kept, contracted (rhs: contracted, kept), those of matrices either
-    # way, and copies the rest.
+    # XLA takes axes in the order batch, kept, contracted (rhs: contracted, kept); of matrices in
+    # either order. Other operands it copies.
     left, right = roles_of((lhs.ndim, rhs.ndim), dimension_numbers)
     return sum(
         x.size
@@ -182,7 +182,7 @@ class DotGeneral(Primitive):
     """Sum over the contracted axes of products of elements that agree on batch axes.
 
     dimension_numbers: ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)). The result has the
-    batch axes, then the other axes of lhs, then those of rhs.
+    batch axes, then the other axes of lhs, then the other axes of rhs.
     (C1) axes are within their operand, distinct, and contracted or batch axes.  (C2) corresponding
     axes agree in size. (C3) no operand is unreduced.  (C4) a result may be, over the mesh axes over
     which both operands are contracted.
@@ -467,8 +467,7 @@ def cotangent_sharding(
         wanted = aval.partition.permuted(order)
         if not wanted.spec.reduced:
             return wanted
-        # The parts of the sum are those of the contraction, where both operands are partitioned
-        # along it.
+        # If both operands are partitioned along the contraction, devices have parts of its sum.
         over = [_names_along(typeof(x), axes) for x, axes in zip(operands, contracted, strict=True)]
         parts = (
             over[0] if over[0] == over[1] and over[0] <= wanted.spec.reduced else frozenset[Any]()

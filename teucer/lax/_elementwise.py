@@ -180,7 +180,7 @@ def _scaled(x: Array, base: float) -> Any:
 
 
 def _complex(name: str) -> Function:
-    """The lowering of a function of complex numbers by those of their parts."""
+    """The lowering of a function of complex numbers by functions of their parts."""
 
     def lower(ctx: Context, z: Value) -> Any:
         # For the few programs that have complex numbers.
@@ -591,7 +591,7 @@ cosh_p, cosh = unary(
 
 
 def _asinh_tangent(t: Array, x: Array) -> Any:
-    """t / sqrt(1 + x^2), of which the square of a real number may overflow."""
+    """t / sqrt(1 + x^2), where the square of a real number may overflow."""
     if typeof(x).dtype.kind == "c":
         return mul(t, rsqrt(_plus(square(x), 1)))
     size, one = abs(x), scalar_like(x, 1)

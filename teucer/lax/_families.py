@@ -60,7 +60,7 @@ BOOL_OR_INT = Accepts((np.bool_, np.integer))
 SIGNED = Accepts((np.signedinteger, np.floating, np.complexfloating))
 REAL = Accepts((np.integer, np.floating))
 NUMERIC = Accepts((np.integer, np.floating, np.complexfloating))
-# The dtypes of floats of which series are computed, those of 16 bits in float32.
+# The dtypes in which series are computed; 16-bit floats in float32.
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 ANY = Accepts((np.integer, np.floating, np.complexfloating, np.bool_))
 
@@ -73,7 +73,7 @@ class Checked(NamedTuple):
     last place allowed.
 
     reference: what it is compared with, as Python text: a function of NumPy (`np`), mpmath, or
-    tests/optable/formulas.py. By default NumPy's function that the row names, or that of the
+    tests/optable/formulas.py. By default NumPy's function that the row names, or the one with the
     operation's name.
     ulp_of: where one dtype needs other units. params: the parameters of its calls.
     given: what makes of operands that were drawn those that it is tested with, if not all will do.
@@ -139,7 +139,7 @@ def check_same(name: str, avals: Sequence[ShapedArray], *, scalars: bool = False
 
 
 def not_broadcast(name: str, shapes: Sequence[tuple[Any, ...]]) -> TypeError:
-    """What is said of operands whose shapes do not go together."""
+    """The error for operands whose shapes do not broadcast."""
     ranks = {len(shape) for shape in shapes if shape}
     listed = ", ".join(map(str, shapes))
     return TypeError(
@@ -167,8 +167,8 @@ class Elementwise(Primitive):
     simplify, fold: the rules for the passes over jaxprs, from `_folding`.
     product: whether it is linear in each operand by itself; else it is so in those with transposes
     taken together.
-    public: the name of its function in lax, if there is one. numpy: that of NumPy's function, and
-    of jnp's that promotes.
+    public: the name of its function in lax, if there is one. numpy: the name of NumPy's function,
+    and of the function in jnp, which promotes.
     """
 
     __slots__ = ()
@@ -204,7 +204,7 @@ class Elementwise(Primitive):
             if transposes and len(linear) == len(transposes)
             else linear or None
         )
-        # What processors round correctly they also do in an instruction.
+        # Operations that processors round correctly are single instructions.
         self.cost = (cost or (FUSED if fold is None else CHEAP))._replace(
             of_complex=complex_cost, series=frozenset(series)
         )

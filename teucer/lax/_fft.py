@@ -50,7 +50,7 @@ def _operations(avals: Avals, out: ShapedArray, params: Params) -> float:
 class Fft(Linear):
     """The discrete Fourier transform over the last len(fft_lengths) axes.
 
-    (C1) at most three axes, of which x has as many.  (C2) their sizes are fft_lengths; of IRFFT the
+    (C1) at most three axes, and x has as many.  (C2) their sizes are fft_lengths; of IRFFT the
     last one n // 2 + 1. (C3) RFFT takes float32 or float64, the others complex64 or complex128.
     """
 

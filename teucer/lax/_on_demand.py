@@ -1,5 +1,5 @@
-"""What is provided to the layers below, loaded when it is asked for, since `import teucer` would
-take longer with it."""
+"""Functions provided to the layers below. Their modules are loaded on first use, so that `import
+teucer` stays fast."""
 
 from __future__ import annotations
 

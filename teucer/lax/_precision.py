@@ -73,8 +73,8 @@ _F32_OR_BF16 = (bfloat16, np.float32)
 class _Preset(NamedTuple):
     """The dtypes and arithmetic of a preset.
 
-    storage: the dtypes of operands that it takes, outputs: those of results that it gives, without
-    conversion; None for any.
+    storage: the dtypes of operands, outputs: the dtypes of results, that need no conversion; None
+    for any.
     follows_operands: its precision types are the operands' own, for any 8-bit floats.
     """
 

@@ -57,7 +57,7 @@ class _RaggedFields(NamedTuple):
 
 class RaggedDotDimensionNumbers(_RaggedFields):
     """The axes of `ragged_dot_general`: those of `dot_general`, the axis of lhs that is divided
-    into groups, and that of rhs that numbers them."""
+    into groups, and the axis of rhs that numbers them."""
 
     __slots__ = ()
 
@@ -72,7 +72,7 @@ class RaggedDotDimensionNumbers(_RaggedFields):
 
 
 def _mode(numbers: RaggedDotDimensionNumbers) -> str:
-    """What the ragged axis of lhs is: "contracted", "batch" or, if neither, "outer"."""
+    """The role of the ragged axis of lhs: "contracted", "batch" or, if neither, "outer"."""
     ((lhs_contract, _), (lhs_batch, _)), (ragged,), _ = numbers
     return "contracted" if ragged in lhs_contract else "batch" if ragged in lhs_batch else "outer"
 
@@ -259,8 +259,8 @@ def _check_ragged(
 
 
 def _outer_axes(lhs: ShapedArray, numbers: RaggedDotDimensionNumbers) -> tuple[int, ...]:
-    """The axes of lhs for each place of which group_sizes may have sizes of its own: those before
-    the ragged one."""
+    """The axes of lhs before the ragged one. group_sizes may have other sizes for each place along
+    them."""
     ((contract, _), (batch, _)), (ragged,), _ = numbers
     mode = _mode(numbers)
     if mode == "batch":
@@ -346,7 +346,7 @@ def ragged_dot_general(
     then, of the outer or contracted axes to which the ragged one belongs, those before it.
     If the ragged axis of lhs is an outer one, rows of group i are multiplied by the i-th matrix of
     rhs along its group axis, and rows in no group give zero. If it is contracted, the result has a
-    new first axis, one entry a group. If it is a batch axis, the result is that of dot_general.
+    new first axis, one entry a group. If it is a batch axis, the result is as of dot_general.
     out_sharding: how the result is to lie over Explicit mesh axes.
     Raises TypeError for wrong axes (C1), group sizes (C2) or operands of dot_general (C3);
     NotImplementedError for a group_offset.

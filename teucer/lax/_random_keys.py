@@ -118,7 +118,7 @@ def key_dtype_of(impl: Generator) -> KeyDType:
 
 
 def as_drawn() -> dict[str, bool]:
-    """What an equation that draws says of the options in force: only that
+    """The options in force that an equation which draws records: only that
     `jax_threefry_partitionable` is off."""
     return {} if config.threefry_partitionable.value else {"partitionable": False}
 
@@ -183,7 +183,7 @@ def _padded_draw(
     shape: Sequence[Size],
     params: Params,
 ) -> Any:
-    """What a key gives for an array of dynamic shape: element i is drawn by its number i, whatever
+    """The bits of a key for an array of dynamic shape: element i is drawn by its number i, whatever
     the size."""
     (keys,) = args
     if is_constant(shape):
@@ -264,7 +264,7 @@ class RandomSplit(KeyPrimitive):
 class RandomFoldIn(KeyPrimitive):
     """A new key from each key and number.
 
-    (C1) keys and msgs have as many axes, of which those of one have the sizes of the other, or 1.
+    (C1) keys and msgs have as many axes; each axis of one has the size of the other's, or 1.
     (C2) msgs are uint32.
     """
 
@@ -294,7 +294,7 @@ class RandomFoldIn(KeyPrimitive):
         return _traced(ctx, f, keys, msgs, partitionable=partitionable)
 
     def batch(self, axis: Axis, args: Sequence[ArrayLike], dims: Dims, **params: object) -> Any:
-        # What all share keeps one element: `unsafe_rbg` draws once for one number.
+        # A number that all share stays one element: `unsafe_rbg` draws once for it.
         return self.call(
             *(
                 array_ops.to_axis(x, d, 1 if d is None else axis.size, 0)
@@ -379,7 +379,8 @@ class RandomBits(KeyPrimitive):
 
 @final
 class RandomWrap(KeyPrimitive):
-    """Keys from their words.  (C1) the words are uint32, and their last axes are those of a key."""
+    """Keys from their words.  (C1) the words are uint32, and their last axes have the shape of a
+    key."""
 
     __slots__ = ()
     name = "random_wrap"

@@ -132,8 +132,8 @@ class Reduction(Primitive):
 
 @final
 class Extreme(Reduction):
-    """The greatest or least element. Its tangent is the mean of those of the elements equal to
-    it."""
+    """The greatest or least element. Its tangent is the mean of the tangents of all elements equal
+    to it."""
 
     __slots__ = ()
 
@@ -347,7 +347,7 @@ class Reduce(Primitive):
 
 
 def extreme_of(jaxpr: ClosedJaxpr) -> str | None:
-    """ "maximum" or "minimum" where a computation is that of two numbers; else None."""
+    """ "maximum" or "minimum" if a computation is this function of two numbers; else None."""
     if len(jaxpr.eqns) != 1 or len(jaxpr.in_avals) != 2:
         return None
     (eqn,), (a, b) = jaxpr.eqns, jaxpr.jaxpr.invars
@@ -362,7 +362,7 @@ _EXTREMES: dict[Primitive, str] = {_elementwise.max_p: "maximum", _elementwise.m
 def _reduce_by_halves(
     jaxpr: ClosedJaxpr, operands: Sequence[Any], dimensions: Sequence[int]
 ) -> list[Any]:
-    """What `reduce` computes, from whole arrays and with operations that can be transformed."""
+    """`reduce` by operations on whole arrays, which can be transformed."""
     n = len(operands) // 2
 
     def combine(a: Any, b: Any) -> Any:
@@ -579,7 +579,7 @@ def reduce(
     """Arrays reduced together over axes by any associative computation on scalars.
 
     operands, init_values: trees of one structure; computation takes two such trees of scalars and
-    returns one of as many, which is that of the result.
+    returns one with as many leaves, the tree of the result.
     The initial value may enter the result any number of times, so it should be the computation's
     identity.
     out_sharding: how the results are to lie over Explicit mesh axes.

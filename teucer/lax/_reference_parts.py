@@ -62,8 +62,8 @@ def by_types(self: object, *avals: Aval, **params: object) -> None:
 
 
 def by_parts(self: Any, operands: Sequence[object], avals: Sequence[Aval], **params: object) -> Any:
-    """The rule `on_low`: a reference to a value of a high type is one to each value of which that
-    is made."""
+    """The rule `on_low`: a reference to a value of a high type becomes a reference to each of its
+    low values."""
     outs = [
         self.call(*parts, **params) for parts in zip(*map(low_values, operands, avals), strict=True)
     ]

@@ -285,7 +285,7 @@ def _part_text(printer: Any, ref: object, places: Sequence[Any], params: Params)
 
 
 def _of_type(array: Any, aval: RefType) -> Any:
-    """An array that is to be that of a reference, with its weakness; a number without `jit`."""
+    """The array for a new reference, with its weak type; numbers are converted without `jit`."""
     is_number = isinstance(array, bool | int | float | complex)
     if not is_number and array.aval is aval.inner:
         return array

@@ -177,7 +177,7 @@ class Rev(Linear):
         dimensions: Sequence[int],
     ) -> Any:
         ((aval,), (x,)) = avals, self.call(*args, dimensions=dimensions)
-        # What was behind the elements is now in front of them.
+        # The padding behind the elements is now in front of them.
         starts = [
             np.shape(x)[a] - sizes.value(n) if a in dimensions and is_symbolic(n) else 0
             for a, n in enumerate(aval.shape)
@@ -379,7 +379,7 @@ def iota(dtype: DTypeLike, size: int) -> Array:
 def broadcasted_iota(
     dtype: DTypeLike, shape: Shape, dimension: int, *, out_sharding: object = None
 ) -> Array:
-    """An array of which each element is its index along `dimension`.
+    """An array in which each element is its index along `dimension`.
 
     Raises TypeError for a dtype that does not count, ValueError for a dimension outside the shape.
 
@@ -412,7 +412,7 @@ def empty(shape: Sequence[Size], dtype: DTypeLike | None, *, out_sharding: objec
 
 
 def _sizes(shape: Shape, op: str) -> tuple[Any, ...]:
-    """The shape of a new array, of which one axis may be given by its size."""
+    """The shape of a new array. One axis may be given by its size."""
     several = isinstance(shape, Iterable) and getattr(shape, "ndim", 1) > 0
     return canonical_shape(shape if several else (shape,), op)  # type: ignore[arg-type]
 
@@ -424,7 +424,7 @@ def full(
     *,
     sharding: object = None,
 ) -> Array:
-    """An array of equal elements; without a dtype it has that of the value, weak if the value's is.
+    """An array of equal elements; without a dtype it has the value's, weak if that is weak.
 
     A Python integer beyond an integer dtype that is given wraps around, as -1 does to 255. Of keys,
     each word is the number. Raises TypeError if fill_value is not a scalar.
@@ -452,7 +452,7 @@ def full(
         words = kind.physical
         out = kind.of_words(full((*shape, *words.shape), fill_value, words.dtype))
     else:
-        # What NaN and floats out of range are as integers, XLA says.
+        # XLA decides which integers NaN and floats out of range become.
         rounded = dtypes.issubdtype(aval.dtype, np.inexact) and dtypes.issubdtype(kind, np.integer)
         on_host = aval.dtype == kind or not (rounded or is_array(fill_value))
         value = fill_value if on_host else _structure.convert_element_type(fill_value, kind, weak)
@@ -641,7 +641,7 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
     return reshape(operand, (*shape[:start], size, *shape[stop:]))
 
 
-# What is known to count along an axis, for the passes
+# Facts for the passes: which values count along an axis
 
 
 def counts_along(known: Any, x: Any) -> int | None:

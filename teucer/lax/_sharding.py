@@ -412,7 +412,7 @@ def lay_out(x: ArrayLike, where: object) -> Any:
 
 
 def reduce_cotangents(x: ArrayLike, where: NamedSharding) -> Any:
-    """x, of which cotangents are to be summed over mesh axes."""
+    """x, whose cotangents are to be summed over mesh axes."""
     manual = where.spec.reduced.intersection(where.mesh.manual_axes)
     x = cast(x, manual, "reduced") if manual else x
     rest = where.spec.reduced - manual
@@ -494,7 +494,7 @@ def laid_out(name: str, out_sharding: Any, f: Callable[..., Any], *operands: Val
 
 
 def _mesh_of(where: Sequence[Any]) -> meshes.AbstractMesh:
-    """The mesh in force, else that of the first of some shardings that has one."""
+    """The mesh in force, else the first mesh among some shardings."""
     mesh = meshes.get_abstract_mesh()
     named = (s.mesh.abstract_mesh for s in where if isinstance(s, NamedSharding))
     return next(named, mesh) if mesh.empty else mesh
@@ -507,7 +507,7 @@ def auto_axes(
     force.
 
     axes: their names; None for all. out_sharding: of the results, a tree prefix; here or as a
-    keyword argument of each call. Where there is no mesh in force, that of out_sharding is meant;
+    keyword argument of each call. If no mesh is in force, the mesh of out_sharding is used;
     where no axis is Explicit, it is the function itself. Raises TypeError where no out_sharding is
     given, NotImplementedError for Manual axes, ValueError for axes that are not there.
     """

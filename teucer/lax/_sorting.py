@@ -131,7 +131,7 @@ class Sort(Primitive):
             return (_sort_as_integers(ctx, xs[0], dimension),)
         avals = [x.aval for x in xs]
         if ctx.target.sorts_integers:
-            # The CPU's compiler sorts wider floats, of which it takes subnormal ones for zeros.
+            # The CPU's compiler sorts wider floats, and takes subnormal ones for zeros.
             xs = tuple([order.bits(ctx, x) if x.dtype == dtypes.bfloat16 else x for x in xs])
 
         def before(*pairs: Any) -> Any:

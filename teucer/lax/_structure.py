@@ -743,8 +743,8 @@ def convert_element_type(x: object, dtype: DTypeLike, weak_type: bool = False) -
 
 
 def number(value: object, dtype: Any) -> Any:
-    """A number of the host, or numbers, in a dtype. Where 64-bit types are off, those of 64 bits
-    are an array, since NumPy's are narrowed (`explicit_x64_dtypes`)."""
+    """One number of the host or several, in a dtype. If 64-bit types are off, 64-bit numbers become
+    an array, since NumPy's numbers are narrowed (`explicit_x64_dtypes`)."""
     x = np.asarray(value, dtype)
     if x.dtype not in dtypes.NARROWED or config.enable_x64.value:
         return x[()]

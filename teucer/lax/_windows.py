@@ -193,7 +193,7 @@ class WindowSum(_WindowReduction):
 
 @final
 class WindowExtreme(_WindowReduction):
-    """The greatest or least element of each window. The tangent is that of the first such
+    """The greatest or least element of each window. Its tangent is the tangent of the first such
     element."""
 
     __slots__ = ()
@@ -345,7 +345,7 @@ class ReduceWindow(Primitive):
         if op is not None and values[0].dtype.kind != "c":
             x, init = values
             y = _lower_extreme(ctx, x, init, op, w)
-            # A target may take the initial value for that of no number.
+            # A target may ignore the initial value, and start from the identity.
             return (hlo.elementwise(ctx, op, hlo.broadcast_in_dim(ctx, init, y.shape, ()), y),)
         return _lower(ctx, values[:n], values[n:], lambda *ab: ctx.inline(jaxpr, *ab), w)
 

@@ -51,7 +51,7 @@ def _relu(x: Array) -> Any:
 
 @_relu.defjvp
 def _relu_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
-    """The derivative at 0 is 0, where that of a maximum of two equal values would be 1/2."""
+    """The derivative at 0 is 0; for a maximum of two equal values it would be 1/2."""
     (x,), (t,) = primals, tangents
     return _relu(x), jnp.where(x > 0, t, jnp.zeros_like(t))
 

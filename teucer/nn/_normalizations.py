@@ -30,8 +30,8 @@ _F = TypeVar("_F", bound="Callable[..., Any]")
 
 
 def _on_axes(run: _F) -> _F:
-    """A function of which `axis` may be any sequence of axes, though a compiled one takes what has
-    a hash."""
+    """A function whose `axis` may be any sequence of axes. Compiled functions need hashable
+    arguments."""
 
     @functools.wraps(run)
     def along(x: ArrayLike, axis: Axis = -1, *args: Any, **kwargs: object) -> Any:
@@ -94,8 +94,8 @@ def _logsumexp(a: Any, axis: Any, b: Any, keepdims: bool, where: Any) -> Any:
     else:
         a = jnp.asarray(*promote_dtypes("logsumexp", INEXACT, a))
     if where is not None:
-        # Left out before the exponential too: that of a greater element may overflow, and its
-        # derivative be nan.
+        # Left out before the exponential too: for a greater element it may overflow, and its
+        # derivative would be nan.
         a = jnp.where(where, a, -jnp.inf)
     if not a.size and where is None:
         shape = jnp.sum(a, axis, keepdims=keepdims)

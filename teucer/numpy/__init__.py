@@ -105,7 +105,7 @@ _SOURCES = {
     "teucer.numpy._where": "mask_indices where",
     "teucer.numpy._windows": "bartlett blackman hamming hanning kaiser",
 }
-# Other names of the same functions: NumPy's beside those of the array API.
+# Other names of the same functions: NumPy's beside the array API's.
 _ALIASES = {
     "absolute": "abs",
     "arccos": "acos",

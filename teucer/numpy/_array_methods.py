@@ -336,7 +336,7 @@ def attach() -> None:
     xla.attach(
         ArrayImpl, methods | _operators.array_operators() | _ARRAY_METHODS | _indexing.ATTACH
     )
-    # The abstract class too, for those who look there: `jax.Array.sum`.
+    # The abstract class too, for programs that look there: `jax.Array.sum`.
     own = {name: getattr(ArrayImpl, name) for name in _OWN}
     xla.attach(xla.Array, own | methods | _operators.tracer_operators() | _indexing.ATTACH)
     xla.attach(Tracer, methods | _operators.tracer_operators() | _TRACER_METHODS | _indexing.ATTACH)

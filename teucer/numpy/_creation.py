@@ -93,7 +93,7 @@ def array(
     or a buffer.
 
     Arrays of NumPy's StringDType become arrays that lie on a CPU; no program computes with them.
-    dtype: by default that of the data; Python numbers alone are int32, float32 or complex64, weakly
+    dtype: by default the data's; Python numbers alone are int32, float32 or complex64, weakly
     typed if not in a list.
     ndmin: at least so many axes. copy: whether an array is copied; its buffer is shared otherwise.
     Raises TypeError for data that are not numbers, ValueError for None and ragged lists,
@@ -347,7 +347,7 @@ def _filled_array(
     shape: tuple[int, ...], value: Any, dtype: np.dtype[Any] | KeyDType, sharding: object = None
 ) -> Any:
     if dtype == dtypes.float0:
-        return np.zeros(shape, dtype)  # values of this dtype, of which there is one, are NumPy's
+        return np.zeros(shape, dtype)  # values of this dtype are NumPy's
     if isinstance(dtype, KeyDType):
         return _shapes.full(shape, value, dtype, sharding=sharding)
     if sharding is not None:
@@ -396,7 +396,7 @@ def empty(
     device: object = None,
     out_sharding: OutSharding = None,
 ) -> Array:
-    """An array of a shape, of which nothing is said of the elements; they are zero.
+    """An array of a shape, with arbitrary elements; here they are zero.
 
     >>> empty(2)
     Array([0., 0.], dtype=float32)
@@ -538,8 +538,7 @@ def empty_like(
     *,
     device: object = None,
 ) -> Array:
-    """An array of the shape and dtype of the prototype, of which nothing is said of the elements;
-    they are zero."""
+    """An array of the prototype's shape and dtype, with arbitrary elements; here they are zero."""
     return _like("empty_like", prototype, 0, dtype, shape, device)
 
 
@@ -643,7 +642,7 @@ def arange(
 def _symbolic_range(
     start: Any, stop: Any, step: Any, dtype: DTypeLike | None, device: object
 ) -> Any:
-    """A range of which the bounds are integers or symbolic dimensions."""
+    """A range whose bounds are integers or symbolic dimensions."""
     low, high = (0, start) if stop is None else (start, stop)
     step = 1 if step is None else step
     if dtype is None:

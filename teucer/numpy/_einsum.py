@@ -265,7 +265,7 @@ def _summed(
 
 
 def _permuted(out_sharding: Any, output: str, names: Sequence[str]) -> Any:
-    """The sharding of the output as that of an array whose axes have these names."""
+    """The output's sharding as the sharding of an array whose axes have these names."""
     return None if out_sharding is None else out_sharding.permuted([output.index(c) for c in names])
 
 

@@ -27,7 +27,7 @@ def is_foreign(x: ArrayLike) -> bool:
 
 
 def of_other_library(x: Any) -> Any:
-    """What NumPy cannot read as an array: by DLPack, or the memory of a GPU that
+    """Arrays that NumPy cannot read: by DLPack, or in the memory of a GPU that
     `__cuda_array_interface__` describes."""
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
         return from_dlpack(x, None)

@@ -34,7 +34,7 @@ _DTYPES = frozenset(map(np.dtype, _NAMES))
 
 
 def _values(x: object, least: int = LEAST) -> np.ndarray[Any, Any] | None:
-    """What NumPy sees of an array on one CPU, if it has so many elements."""
+    """The values of an array on one CPU as a NumPy array, if it has so many elements; else None."""
     if (
         type(x) is not ArrayImpl
         or x.size < least
@@ -113,8 +113,8 @@ def argsort(*args: object, **options: object) -> Array | None:
 
 
 def _places(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The places that sort values, those of equal ones in order; zeros of either sign are equal,
-    and NaNs are."""
+    """The places that sort values, in order for equal ones. Zeros of either sign are equal; so are
+    NaNs."""
     if values.itemsize > 4:
         return np.argsort(values, kind="stable")
     # NumPy's fast sorts are not stable. So the places are sorted, too.

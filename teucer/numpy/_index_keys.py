@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from teucer._core.typing import AnyArray, Size, Value
 
 
-# What a key does to an axis. "window" (size) and "steps" (start, size, step) are slices; the place
-# of a window is an operand, so that x[0:2] and x[2:4] are one program. ("window", size, "anywhere")
-# may lie outside. An axis that a boolean scalar adds is "fresh", and is indexed by "array".
+# The effect of a key on an axis. "window" (size) and "steps" (start, size, step) are slices; the
+# place of a window is an operand, so that x[0:2] and x[2:4] are one program. ("window", size,
+# "anywhere") may lie outside. An axis that a boolean scalar adds is "fresh", and is indexed by
+# "array".
 Item = tuple[Any, ...]
 FULL, NEW, INT, SCALAR, ARRAY = ("full",), ("new",), ("int",), ("scalar",), ("array",)
 _ELLIPSIS = ("ellipsis",)
@@ -156,8 +157,7 @@ def may_lie_outside(key: Key) -> bool:
 
 
 def starts_of(key: Key, operands: Sequence[Value] | None = None) -> list[Any]:
-    """The operand of each item, None for items without one. operands: in the place of those of the
-    key."""
+    """The operand of each item, None for items without one. operands: replace the key's own."""
     given = iter(key.operands if operands is None else operands)
     return [
         next(given) if item[0] in ("window", "int", "scalar", "array") else None
@@ -166,7 +166,7 @@ def starts_of(key: Key, operands: Sequence[Value] | None = None) -> list[Any]:
 
 
 def layout(key: Key, batch_ndim: int) -> list[tuple[str, int]]:
-    """What each axis of the result is: of the index arrays, or of the key's item at a position."""
+    """The origin of each axis of the result: the index arrays, or the key's item at a position."""
     batch = [("batch", i) for i in range(batch_ndim)]
     out: list[tuple[str, int]] = batch if key.split else []
     placed = key.split

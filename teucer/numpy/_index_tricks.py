@@ -278,10 +278,10 @@ def ravel_multi_index(
 ) -> Array:
     """The places in the flattened array of places by axis.
 
-    mode: what becomes of those outside: "raise" (needs known values), "clip", "wrap", or "ignore":
-    nothing; one for all axes or one for each.
+    mode: the treatment of places outside: "raise" (needs known values), "clip", "wrap", or
+    "ignore": nothing; one for all axes or one for each.
     order: "C": the last axis runs fastest; "F": the first.
-    dtype: by default that of the places by axis, together.
+    dtype: by default the common dtype of the places by axis.
     Raises ValueError if dtype does not hold the greatest place.
 
     >>> int(ravel_multi_index((1, 2), (2, 3)))

@@ -98,7 +98,7 @@ def _compress(
     return _select.compress(condition, x, axis, size=size, fill_value=fill_value, out=out)
 
 
-# What arrays and tracers get from here.
+# Members that arrays and tracers get from here.
 ATTACH: dict[str, Any] = {
     "__getitem__": getitem,
     "__iter__": _iterate,

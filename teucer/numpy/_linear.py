@@ -63,9 +63,8 @@ def dot(
     """Product over the last axis of a and the last but one of b, or its only one; with a scalar,
     times it.
 
-    a: T[..., n], b: T[..., n, m] or T[n]  ->  the other axes of a, then those of b. Operands meet
-    in one dtype, which is that of
-    the result unless preferred_element_type says another.
+    a: T[..., n], b: T[..., n, m] or T[n]  -> the other axes of a, then the other axes of b.
+    Operands meet in one dtype. The result has it unless preferred_element_type says another.
     Raises TypeError if the contracted axes differ in size.
 
     >>> dot(np.float32([1, 2]), np.float32([3, 4]))

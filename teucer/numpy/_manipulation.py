@@ -510,7 +510,7 @@ def _flatten(self: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
     return ravel(self, order, out_sharding=out_sharding)
 
 
-# Members of arrays and tracers whose arguments differ from those of the function.
+# Members of arrays and tracers whose arguments differ from the function's.
 METHODS: dict[str, Any] = {
     "reshape": _method_reshape,
     "transpose": _method_transpose,

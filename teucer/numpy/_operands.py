@@ -131,5 +131,5 @@ def readable(x: Any) -> Any:
 
 
 def index_dtype() -> Any:
-    """The dtype of places: that of Python's int."""
+    """The dtype of places: the dtype of Python's int."""
     return dtypes.canonicalize_dtype(int)

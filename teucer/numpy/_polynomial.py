@@ -137,9 +137,8 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 
 def _of_one_length(name: str, *ps: Value) -> list[Any]:
-    """Coefficients, which may be arrays, with zeros in front of the shorter ones.
-
-    Those of the shorter polynomials go with any shape of those of the longest.
+    """Coefficients, which may be arrays, with zeros in front of the shorter ones. Coefficients of
+    shorter polynomials broadcast to the longest one's.
     """
     xs = [ravel(x) if x.ndim == 0 else x for x in promoted(name, ANY, *ps)]
     n = max_dim(*(x.shape[0] for x in xs))

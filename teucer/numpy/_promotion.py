@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, DTypeLike, Size, Value
 
 
-# What becomes of the dtype in which operands meet: nothing, numbers (bool to int), floats or
-# complex, ...
+# Changes to the dtype in which operands meet: none, to numbers (bool to int), to floats or complex,
+# ...
 ANY, NUMERIC, INEXACT, FLOATING, COMPLEX = "any", "numeric", "inexact", "floating", "complex"
 _KIND = {
     NUMERIC: dtypes.to_numeric_dtype,

@@ -355,7 +355,7 @@ def indices(
 def fromfunction(
     function: Callable[..., Any], shape: Sequence[Size], *, dtype: DTypeLike = float, **kwargs: Any
 ) -> Array:
-    """What a function gives at each place of a grid; it is called with scalars, mapped over the
+    """The values of a function at each place of a grid. It is called with scalars, mapped over the
     grid by `vmap`.
 
     >>> fromfunction(lambda i, j: i + j, (2, 2), dtype=int).tolist()

@@ -269,7 +269,7 @@ def _runs(x: Array, found: _Runs, fill: Any, axis: int, size: int) -> tuple[Any,
 def unique_all(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueAllResult:
-    """The distinct elements, and all that `unique` says of them; NaNs are distinct.
+    """The distinct elements, and all results of `unique` for them; NaNs are distinct.
 
     >>> unique_all(np.array([3, 1, 3])).inverse_indices.tolist()
     [1, 0, 1]
@@ -501,7 +501,7 @@ def setxor1d(
     x, y = (ravel(v) for v in promoted("setxor1d", ANY, ar1, ar2))
     if size is None:
         given = [_values("setxor1d", v) for v in (x, y)]
-        # Where the elements are of which each array has one, in ascending order.
+        # The places of elements that both arrays have, in ascending order.
         places = np.concatenate(
             [
                 start + (np.arange(v.size) if assume_unique else np.unique(v, return_index=True)[1])

@@ -253,10 +253,9 @@ def _search(x: Any, v: Any, right: bool, method: str, dtype: Any) -> Any:
 
 
 def _ordered(x: Any) -> Any:
-    """Numbers of the order of sorted arrays, in which NaN stands after all others; complex numbers
-    as they are.
+    """Numbers in the order of sorted arrays, NaN last; complex numbers as they are.
 
-    Floats are integers here: their comparison needs no cases, of which XLA would make loops.
+    Floats become integers: to compare those needs no cases, for which XLA would make loops.
     """
     if not dtypes.issubdtype(x.dtype, np.floating):
         return x

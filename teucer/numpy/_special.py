@@ -61,8 +61,8 @@ def _sinc(x: ArrayLike) -> Any:
     if typeof(x).dtype.itemsize < 4:
         wide = lax.convert_element_type(x, np.float32)
         return lax.convert_element_type(_sinc(wide), typeof(x).dtype)
-    # Near 0 the series, of which every derivative is right there; the quotient's lose one digit
-    # after the other.
+    # Near 0 the series: all of its derivatives are right there, where derivatives of the quotient
+    # lose digits.
     turned = lax.mul(scalar_like(x, math.pi), x)
     size = lax.abs(turned)
     is_near = lax.lt(size, scalar_like(size, 1))

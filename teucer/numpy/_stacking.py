@@ -129,7 +129,7 @@ def stack(
 
 
 def vstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
-    """Arrays joined along the first axis; those of one axis are rows.
+    """Arrays joined along the first axis; arrays of one axis are rows.
 
     >>> vstack([np.zeros(2), np.ones(2)]).shape
     (2, 2)
@@ -158,7 +158,7 @@ def dstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None)
 
 
 def column_stack(tup: ArrayLike | Sequence[ArrayLike]) -> Array:
-    """Arrays joined along the second axis; those of one axis are columns.
+    """Arrays joined along the second axis; arrays of one axis are columns.
 
     >>> column_stack([np.zeros(2), np.ones((2, 2))]).shape
     (2, 3)
@@ -176,8 +176,8 @@ def _is_array(arrays: object) -> TypeGuard[AnyArray]:
 
 
 def _each(name: str, arrays: Any, shaped: Callable[[Any], Any]) -> Any:
-    """What a function makes of each array; of the rows of one array, all at once, however many
-    there are."""
+    """A function applied to each array; to the rows of one array all at once, however many there
+    are."""
     if _is_array(arrays):
         rows = operand(name, arrays)
         if rows.shape[:1] in ((), (0,)):
@@ -344,7 +344,7 @@ def repeat(
     """a with each element repeated, along an axis or flattened.
 
     repeats: how often, once for all or for each element. total_repeat_length: the size of the
-    result's axis; needed where repeats is traced. What is longer is cut off; what is missing
+    result's axis; needed where repeats is traced. A longer result is cut off; what is missing
     repeats the last element.
     Raises ConcretizationTypeError if the length is not known, ValueError if the number of repeats
     does not fit.
@@ -405,7 +405,7 @@ def _total(counts: Any) -> Any:
     """The sum of counts: the greatest integer where it is beyond all, -1 where a count is
     negative."""
     exact = _structure.reduce_sum(_structure.convert_element_type(counts, np.int32), (0,))
-    # Sums of integers wrap around, those of floats do not.
+    # Sums of integers wrap around, sums of floats do not.
     beyond = (
         _structure.reduce_sum(_structure.convert_element_type(counts, np.float32), (0,)) > 2**30
     )

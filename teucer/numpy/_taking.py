@@ -194,7 +194,7 @@ def _by_comparison(x: Any, places: object, axis: int, options: Options) -> Any:
 
 
 def _wrapped(places: Any, n: Size, options: Options) -> Any:
-    """Places counted from the start. What is promised to be one stays in its dtype."""
+    """Places counted from the start. With mode "promise_in_bounds" they keep their dtype."""
     if options.mode is GatherScatterMode.PROMISE_IN_BOUNDS and not options.wrap_negative_indices:
         return places
     places = _structure.convert_element_type(places, common_index_dtype({places.dtype}))
@@ -251,7 +251,7 @@ def put(
     """a with values put at places of the flattened array, again and again if they are fewer;
     `inplace` must be False.
 
-    mode: what becomes of places outside: "wrap" counts around, "clip" takes the nearest element,
+    mode: the treatment of places outside: "wrap" counts around, "clip" takes the nearest element,
     and negative ones for the first. By default negative ones count from the end first.
 
     >>> put(np.zeros(3), np.array([0, 2]), np.array([7.]), inplace=False).tolist()

@@ -284,7 +284,7 @@ class ufunc:
         return _structure.moveaxis(joined, 0, parts.axis)
 
     def _joined(self, parts: _Segments) -> Any:
-        """What each segment is when joined element after element."""
+        """The result of each segment, joined element after element."""
         n, wide = parts.line.shape[0], (*parts.places.shape, *[1] * (parts.line.ndim - 1))
         for_type = typeof(self._call(parts.first, parts.first)).dtype
 
@@ -386,8 +386,8 @@ def _update(method: str) -> Callable[..., Any]:
 
 
 class _Segments(NamedTuple):
-    """What `reduceat` joins: the elements of `line` from places[i] to before ends[i], along the
-    first axis, which was `axis`. first: the first element of each."""
+    """The segments of `reduceat`: the elements of `line` from places[i] to before ends[i], along
+    the first axis, which was `axis`. first: the first element of each."""
 
     line: Any
     places: Any

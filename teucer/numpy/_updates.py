@@ -70,7 +70,7 @@ class At:
 class Place:
     """x.at[index]: the elements x[index] of x, to be read or changed in a copy.
 
-    All methods take these options. mode: what becomes of places outside: "drop" or "fill" (the
+    All methods take these options. mode: the treatment of places outside: "drop" or "fill" (the
     default: changes to them are dropped), "clip", "promise_in_bounds". indices_are_sorted,
     unique_indices: promises about index arrays. wrap_negative_indices: whether negative places
     count from the end. Changes keep the dtype of x.
@@ -253,7 +253,7 @@ class Place:
         )
 
     def _laid_out(self, out_sharding: Any, method: str, *args: Any, **options: object) -> Any:
-        """What a method gives, laid out by a sharding."""
+        """The result of a method, laid out by a sharding."""
         from teucer.lax._sharding import laid_out  # for arrays over meshes
 
         return laid_out(
@@ -301,7 +301,7 @@ class Place:
 
 
 _DEFAULT = Options()
-# Modes that do not say what becomes of places outside.
+# Modes that do not decide about places outside.
 _UNCHECKED = (None, GatherScatterMode.PROMISE_IN_BOUNDS)
 _PLAIN = frozenset({int, float, bool, complex, ArrayImpl, np.ndarray})
 

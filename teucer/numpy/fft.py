@@ -40,7 +40,7 @@ __dir__ = listing(__name__, __all__)
 
 
 def _scale(norm: object, lengths: Sequence[int], *, inverse: bool) -> float | None:
-    """What the transform of lax, which divides in the inverse direction, is multiplied by."""
+    """The factor of the transform of lax, which divides by the size in the inverse direction."""
     if norm not in (None, "backward", "ortho", "forward"):
         raise ValueError(f'Invalid norm value {norm}; should be "backward","ortho" or "forward".')
     n = math.prod(lengths)
@@ -77,8 +77,8 @@ def _transform(
     lengths = list(sizes) if sizes is not None else [np.shape(x)[i] for i in axes]
     if sizes is None and real_result and axes:
         lengths[-1] = max(0, 2 * (lengths[-1] - 1))
-    # What has no elements has a transform without elements, but for RFFT, which has one of a single
-    # zero frequency.
+    # An array without elements has a transform without elements; but RFFT gives one frequency,
+    # zero.
     empty = (
         sizes is None
         and any(type(n) is int and n == 0 for n in lengths)

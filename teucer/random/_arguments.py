@@ -72,8 +72,8 @@ def parameter(op: str, x: Any, position: int, *, keys: bool = False) -> Any:
 
 
 def broadcast_shape(op: str, shape: Any, *parameters: Any) -> tuple[Any, ...]:
-    """The shape of a sample: the given one, with which those of the parameters must agree, or
-    theirs together.
+    """The shape of a sample: the given one, to which the parameters must broadcast, or the common
+    shape of the parameters.
 
     Raises ValueError if they do not agree, or a parameter is complex.
     """

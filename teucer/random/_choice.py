@@ -257,7 +257,7 @@ def categorical(
 ) -> Array:
     """Categories by their log-probabilities along an axis, which need not be normalized.
 
-    shape: of the sample; its last axes are those of logits without `axis`. By default it has no
+    shape: of the sample; its last axes are the axes of logits without `axis`. By default it has no
     others.
     replace: with False, the axes before those hold different categories. mode: as of `gumbel`.
     Raises ValueError if the shapes do not agree, or there are fewer categories than samples without

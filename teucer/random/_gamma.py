@@ -222,7 +222,8 @@ def gamma(
 ) -> Array:
     """Samples of the gamma distribution of shape a and scale 1, differentiable in a.
 
-    a: positive floats; shape: by default that of a. method: 'exact', the only one that there is.
+    a: positive floats; shape: by default the shape of a. method: 'exact', the only one that there
+    is.
     Raises ValueError for a dtype that is no float, or if a does not broadcast to the shape.
 
     >>> from teucer import random

@@ -314,7 +314,7 @@ def key_impl(keys: ArrayLike) -> Any:
 
 
 def key_dtype(impl_spec: object = None) -> Any:
-    """The dtype of the keys of a generator, by default that of jax_default_prng_impl.
+    """The dtype of the keys of a generator, by default of jax_default_prng_impl.
 
     >>> key_dtype("rbg")
     key<rbg>

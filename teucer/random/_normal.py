@@ -103,9 +103,8 @@ def truncated_normal(
     *,
     out_sharding: OutSharding = None,
 ) -> Array:
-    """Normal samples of which only those between lower and upper are kept.
-
-    lower, upper: floats that broadcast to the shape, which by default is theirs.
+    """Normal samples between lower and upper: a normal distribution cut off at both ends. lower,
+    upper: floats that broadcast to the shape, which by default is theirs.
     Raises ValueError for a dtype that is no float, or shapes that do not broadcast.
 
     >>> from teucer import random
@@ -296,7 +295,7 @@ def multivariate_normal(
 ) -> Array:
     """Normal vectors of a given mean and covariance.
 
-    mean: T[..., n]. cov: T[..., n, n], of which a root is found by `method`: "cholesky" for
+    mean: T[..., n]. cov: T[..., n, n]; `method` finds a root of it: "cholesky" for
     positive definite ones, "eigh" or "svd" for semidefinite ones too. shape: of the sample, without
     the axis of the vectors. Raises ValueError if the shapes do not agree, or for another method.
 

@@ -252,8 +252,7 @@ def _scan(walk: Keys, eqn: Eqn, loop: structure.Loop) -> list[Any]:
         if x is not None and x.size:
             walk.use(x[:, mask].ravel() if mask.ndim else x[[mask.item()] * len(x)], eqn, n + m + i)
     rows: list[Any] = []
-    # What the first step leaves behind the second one is given, and so on: nothing new can come
-    # after that.
+    # The second step starts from the keys that the first leaves; more steps find nothing new.
     for step in range(min(loop.times, 2)):
         each = [None if x is None else walk.new(x.shape[1:]) for x in xs]
         rows = walk.call(
@@ -371,8 +370,8 @@ RULES: dict[Primitive | structure.Kind, Callable[..., list[Any]]] = {
 # Eager calls
 
 
-# Arrays of keys of which elements were used while the option was on, by identity, as long as they
-# live. With the line of the last of these calls.
+# Arrays of keys with used elements, noted while the option was on: by identity, as long as they
+# live, with the line of the last use.
 _used: dict[int, tuple[weakref.ref[Any], Any, str]] = {}
 
 

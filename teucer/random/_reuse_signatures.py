@@ -1,4 +1,4 @@
-"""What functions and operations do with random keys, as values that can be compared and set.
+"""The use of random keys by functions and operations, as values that can be compared and set.
 
 A signature says which keyed operands are used up, which results are new keys, and which results are
 keys of an operand.
@@ -189,7 +189,7 @@ def _rule(signature: KeyReuseSignature) -> Callable[..., list[Any]]:
     return rule
 
 
-# What the rules of the check do, for operands of no axis or of the fewest that there may be. A test
+# The signatures that the rules of the check give, for operands with as few axes as possible. A test
 # compares these with the rules.
 _SINK, _SOURCE, _FORWARD = Sink(0), Source(0), Forward(0, 0)
 key_reuse_signatures = _Signatures(

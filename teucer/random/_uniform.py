@@ -191,7 +191,7 @@ def _as_integers(x: ArrayLike) -> Any:
 
 
 def _limit(value: int, x: ArrayLike) -> Any:
-    """A limit of one dtype in that of x, as far as it goes."""
+    """A limit as a number of x's dtype, cut to its range."""
     own = typeof(x).dtype
     limits = dtypes.iinfo(own)
     return scalar(builtins.min(builtins.max(value, limits.min), limits.max), own)
@@ -263,7 +263,7 @@ def bernoulli(
 ) -> Array:
     """True with probability p, else False.
 
-    p: floats; shape: by default that of p. mode "high" takes twice the bits, for probabilities
+    p: floats; shape: by default the shape of p. mode "high" takes twice the bits, for probabilities
     close to 0. Raises TypeError if p is not a float, ValueError for another mode or for shapes that
     do not broadcast.
 

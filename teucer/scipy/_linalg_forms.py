@@ -226,7 +226,7 @@ def _to_triangle(block: Any) -> Any:
     (a, b), (c, d) = [[block[..., i, j] for j in range(2)] for i in range(2)]
     eps = jnp.finfo(block.dtype).eps
     is_triangle = jnp.abs(c) <= eps * (jnp.abs(a) + jnp.abs(d))
-    # In the place of a triangle one that has a derivative, and of which the identity comes.
+    # In place of the triangle, one that has a derivative and gives the identity.
     a, b, c, d = (
         jnp.where(is_triangle, one, x) for one, x in ((1.0, a), (0.0, b), (0.0, c), (-1.0, d))
     )
@@ -279,8 +279,8 @@ def eigh_tridiagonal(
     select: 'a' all; 'i' those at the places select_range = (first, last), both included, of
     increasing eigenvalues.
     tol, key: have no effect: results have the precision of the dtype, and nothing is random.
-    Raises ValueError for other arguments, NotImplementedError for select 'v', of which the number
-    is not known.
+    Raises ValueError for other arguments, NotImplementedError for select 'v', since the number of
+    results is not known.
 
     >>> eigh_tridiagonal(jnp.array([0., 0.]), jnp.array([1.]), eigvals_only=True).round(3)
     Array([-1.,  1.], dtype=float32)

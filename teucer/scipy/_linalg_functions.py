@@ -264,7 +264,7 @@ def _by_columns(
 ) -> Array:
     """An upper triangular matrix with a given diagonal.
 
-    Its column k above the diagonal solves `matrix @ x = right`, of which the first k rows count.
+    Its column k above the diagonal solves the first k rows of `matrix @ x = right`.
     Here matrix, right = system(the columns before k, what t has above its diagonal in column k,
     values[k], t[k, k]). A zero on the diagonal is taken for 1.
     """
@@ -289,7 +289,7 @@ def _by_columns(
 
 
 def _square(op: str, *xs: Value, square: int = 1) -> list[Any]:
-    """Matrices in one inexact dtype, of which the first ones must be square."""
+    """Matrices in one inexact dtype. The first ones must be square."""
     values = matrices(op, *xs)
     for x in values[:square]:
         if x.ndim < 2 or x.shape[-1] != x.shape[-2]:

@@ -90,8 +90,8 @@ def fiedler_companion(a: ArrayLike) -> Array:
         return result
     result = result.at[..., 0, 0].set(-a[..., 1])
     for i in range(1, n):
-        # Odd columns hold coefficients: that of their own number above the diagonal, and the next
-        # below it.
+        # Odd columns hold coefficients: above the diagonal the one with their own number, below it
+        # the next.
         odd = i if i % 2 else i - 1
         row = odd - 1 if i % 2 else odd + 1
         result = result.at[..., row, odd].set(-a[..., i + 1])

@@ -45,8 +45,8 @@ def solve(
 ) -> Array:
     """The solution x of a @ x = b; b is a vector, or has vectors as columns.
 
-    assume_a: 'pos' for a positive definite matrix, of which one triangle is read, the upper one
-    unless lower; 'gen', 'sym', 'her'. Raises ValueError for another assume_a.
+    assume_a: 'pos' for a positive definite matrix: only its upper triangle is read, or with
+    lower=True its lower one; 'gen', 'sym', 'her'. Raises ValueError for another assume_a.
 
     >>> solve(jnp.array([[2.]]), jnp.array([6.]))
     Array([3.], dtype=float32)

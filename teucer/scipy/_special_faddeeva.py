@@ -189,7 +189,7 @@ def _fresnel(x: Array) -> tuple[Any, Any]:
     # From where the oscillation is below rounding, its phase is not computed.
     bounded = ~(far > 2 / float(dtypes.finfo(x.dtype).eps))
     far = jnp.where(bounded, far, 1)
-    # The phase in quarter turns, of which whole turns are left out while they are exact.
+    # The phase in quarter turns. Whole turns are dropped while they are exact.
     phase = 0.5 * math.pi * (far * far % 4)
     scaled = 0.5 * _SQRT_PI * far
     w = _rational(lax.complex(scaled, -scaled))
@@ -267,8 +267,8 @@ def _sici_jvp(primals: Arrays, tangents: Arrays) -> Any:
 
 @fast
 def sici(x: ArrayLike) -> tuple[Array, Array]:
-    """The integral of sin(t) / t over t from 0 to x, and the cosine integral Ci(x), which for x < 0
-    is that of -x.
+    """The integral of sin(t) / t over t from 0 to x, and the cosine integral Ci(x); for x < 0 it is
+    Ci(-x).
 
     >>> sici(0.)
     (Array(0., dtype=float32), Array(-inf, dtype=float32))

@@ -230,7 +230,7 @@ def _betaln(a: Any, b: Any) -> Any:
     plain = lax.lgamma(small) + lax.lgamma(large) - lax.lgamma(small + large)
     q = jnp.where(is_mixed, large, 10.0)
     p = jnp.where(is_mixed, small, 1.0)
-    # Where p is near -q the sum is small, and its logarithm not that of a large number.
+    # Where p is near -q, the sum is small, and Stirling's formula does not hold for it.
     p = jnp.where(p + q >= 10, p, 1.0)
     rest = stirling_rest(q) - stirling_rest(p + q)
     # q log1p(p / q) is p where p / q may underflow.

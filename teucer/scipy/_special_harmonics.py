@@ -31,7 +31,7 @@ def sph_harm_y(
     |m| > n, nan for negative n.
 
     n, m: integers; theta, phi: real, in radians  ->  complex, of the common shape
-    n_max: the greatest degree, for traced degrees, of which reverse derivatives are taken; greater
+    n_max: the greatest degree; needed for reverse derivatives with traced degrees; greater
     ones are cut to it. Raises ValueError if n or m are no integers, NotImplementedError for diff_n:
     use `jax.grad`.
 

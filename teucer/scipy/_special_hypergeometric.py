@@ -63,8 +63,8 @@ def _same(name: str, *xs: Value) -> Any:
 
 
 def _rule(function: Any, value: Callable[..., object], slope: Callable[..., Any]) -> None:
-    """Derivatives: along the last operand slope(*operands); along parameters those of the terms of
-    the series."""
+    """Derivatives: in the last operand slope(*operands); in parameters by the terms of the
+    series."""
 
     def derivative(primals: Any, tangents: Sequence[Array]) -> tuple[Any, Any]:
         total = slope(*primals) * tangents[-1]
@@ -150,10 +150,10 @@ _rule(_hyp1f1, _hyp1f1_value, lambda a, b, x: a / b * _hyp1f1(a + 1, b + 1, x))
 
 def _hyp2f1_value(a: Array, b: Array, c: Array, x: Array) -> Any:
     ends = _is_end(a) | _is_end(b)
-    # Pfaff: (1 - x)^-a 2F1(a, c - b; c; x / (x - 1)), of which the argument is in (0, 1); a sum
-    # that ends needs it not.
+    # Pfaff: (1 - x)^-a 2F1(a, c - b; c; x / (x - 1)), whose argument is in (0, 1). A sum that ends
+    # does not need this.
     is_negative = (x < 0) & ~ends
-    # The parameter that stays is the one of which the transformed sum may end.
+    # The parameter that stays is the one that may end the transformed sum.
     stays, goes = jnp.where(_is_end(c - a), b, a), jnp.where(_is_end(c - a), a, b)
     base = jnp.where(is_negative, 1 - x, 1.0)
     first, second = jnp.where(is_negative, stays, a), jnp.where(is_negative, c - goes, b)
@@ -187,7 +187,8 @@ def _at_one(a: Array, b: Array, c: Array) -> Any:
 
 
 def _gamma_ratio(tops: list[Any], bottoms: list[Any]) -> Any:
-    """The product of gamma functions over that of others; 0 where one of these has a pole."""
+    """A product of gamma functions over another product; 0 where a gamma function in the divisor
+    has a pole."""
     sign: Array | float = 1.0
     logarithm: Array | float = 0.0
     for x in tops:

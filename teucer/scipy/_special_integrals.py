@@ -142,7 +142,7 @@ def _bessel_jn(z: ArrayLike, v: int, n_iter: int) -> Any:
 
     orders = np.arange(n_iter, 0, -1).astype(z.dtype)
     _, quotients = lax.scan(step, jnp.zeros(z.shape, z.dtype), orders)
-    # J_k / J_0, of which J_0 follows by 1 = J_0 + 2 J_2 + 2 J_4 + ...
+    # J_k / J_0. J_0 follows by 1 = J_0 + 2 J_2 + 2 J_4 + ...
     relative = jnp.cumprod(quotients[::-1], axis=0)
     first = 1 / (1 + 2 * jnp.sum(relative[1::2], axis=0))
     values = jnp.concatenate([first[None], first[None] * relative[:v]])

@@ -216,7 +216,8 @@ def _boxcox_of_log(log_x: Any, lmbda: Any) -> Any:
 
 @custom_jvp
 def _ndtr(x: Array) -> Any:
-    # Through erfc, -x sqrt(1/2) would be rounded, and its error be that of the result times x^2.
+    # Through erfc, -x sqrt(1/2) would be rounded, which gives the result a relative error of x^2
+    # roundings.
     size = jnp.abs(x) * math.sqrt(0.5)
     tail = 0.5 * exp_of_square(x, 0.5) * scaled_erfc(size)
     return jnp.where(

@@ -138,7 +138,7 @@ def _order(n: int) -> Any:
 
 
 def _scale(n: int, dtype: DTypeLike) -> Any:
-    """What makes the transform orthogonal."""
+    """The factors that make the transform orthogonal."""
     first, others = math.sqrt(1 / (4 * n)), math.sqrt(1 / (2 * n))
     return np.where(np.arange(n) == 0, first, others).astype(dtype)
 

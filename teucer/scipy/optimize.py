@@ -146,8 +146,8 @@ def _descend(
     remember: Callable[[Any, Any, Any, Any], Any],
     limits: _Limits,
 ) -> tuple[OptimizeResults, Any]:
-    """Steps along direction(memory, gradient), each of which remember(memory, step, change of the
-    gradient, is_first) learns from. Also gives the memory."""
+    """Steps along direction(memory, gradient). After each, remember(memory, step, change of the
+    gradient, is_first) updates the memory, which is also returned."""
     of = value_and_grad(fun)
     no = jnp.array(False)
     value, gradient = of(x0)
@@ -165,7 +165,7 @@ def _descend(
 
     def step(state: _State) -> _State:
         way = direction(state.memory, state.g)
-        # The first direction is the gradient, of which the length means nothing.
+        # The first direction is the gradient, whose length means nothing.
         first = jnp.where(
             state.nit == 0, jnp.minimum(1.0, 1 / jnp.maximum(jnp.sum(jnp.abs(state.g)), 1e-30)), 1.0
         )

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def make_scalar_prefetch_handler(*args: object) -> Callable[..., Any]:
-    """What finds the scalars of one fusion among those that a kernel is given before it runs.
+    """A function that finds the scalars of one fusion among the scalars of a kernel.
 
-    args: at which place of these they are, and of what is there, and so on.
+    args: the path to them: a place among the kernel's scalars, a place in that element, and so on.
 
     >>> make_scalar_prefetch_handler(1)("a", ("b", "c"))
     ('b', 'c')
@@ -59,8 +59,8 @@ def pull_block_spec(
     sizes of the blocks are enough: the caller knows that they begin at one place.
     Returns a function of the arguments, arrays or types of them. It gives three things: a function
     for the kernel, (place in the grid, scalars, *blocks) -> blocks of the results; the BlockSpecs
-    of the arguments; those of the arguments by keyword. Raises NotImplementedError, with the user's
-    line, for an operation of which blocks of the result do not say blocks of operands.
+    of the arguments; the specs of arguments by keyword. Raises NotImplementedError, with the user's
+    line, for an operation whose blocks of operands do not follow from blocks of the result.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> from teucer.experimental import pallas as pl
@@ -136,8 +136,8 @@ def push_block_spec(
     maps of results take what those of arguments take.
     return_out_type: whether to give the types of the results, too: (BlockSpecs, types).
     Returns a function of the arguments, arrays or types of them. Raises NotImplementedError, with
-    the user's line, for an operation of which blocks of the operands do not say blocks of the
-    result.
+    the user's line, for an operation whose blocks of the result do not follow from blocks of
+    operands.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> from teucer.experimental import pallas as pl
@@ -327,8 +327,8 @@ def _no_scalars(atom: Atom) -> NoReturn:
 
 
 class _Blocks:
-    """The blocks of all values at one place of the grid. inputs: those of the arguments; None where
-    only scalars are asked for."""
+    """The blocks of all values at one place of the grid. inputs: the blocks of the arguments; None
+    if only scalars are needed."""
 
     def __init__(
         self,
@@ -392,7 +392,7 @@ class _Later(NamedTuple):
 
 
 def _pushed(closed: ClosedJaxpr, specs: Sequence[object]) -> list[Any]:
-    """The specs of the results, from those of the arguments."""
+    """The specs of the results, from the specs of the arguments."""
     jaxpr, table = closed.jaxpr, list(specs)
     parts: dict[Atom, Parts | None] = {}
     for i, (v, s) in enumerate(zip(jaxpr.invars, specs, strict=True)):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Fusion:
-    """What comes before or behind a fusible function: a function, with the types that it takes and
+    """A fusion: a function before or behind a fusible function, with the types that it takes and
     gives.
 
     A fusible function gets each argument as a function without arguments, which computes the value.
@@ -251,14 +251,16 @@ class custom_fusion:
     def def_pull_block_spec(
         self, pull_block_spec_rule: Callable[..., object]
     ) -> Callable[..., Any]:
-        """Say the BlockSpecs of the arguments, from the tuple of those of the results."""
+        """The rule for the BlockSpecs of the arguments, from the tuple of the results'
+        BlockSpecs."""
         self.pull_block_spec_rule = pull_block_spec_rule
         return pull_block_spec_rule
 
     def def_push_block_spec(
         self, push_block_spec_rule: Callable[..., object]
     ) -> Callable[..., Any]:
-        """Say the BlockSpecs of the results, from the tuple of those of the arguments."""
+        """The rule for the BlockSpecs of the results, from the tuple of the arguments'
+        BlockSpecs."""
         self.push_block_spec_rule = push_block_spec_rule
         return push_block_spec_rule
 

@@ -42,10 +42,11 @@ def fuse(
     static_argnums: Any = (),
     static_argnames: Any = (),
 ) -> Any:
-    """A function that calls a fusible function with what f does before it and behind it.
+    """A function that calls a fusible function with fusions: the parts of f before it and behind
+    it.
 
     f: a function of arrays that calls a fusible function; of several the first is fused.
-    resolve_fusion_dtypes: for dtypes that no array has, of which there are none here. debug: print
+    resolve_fusion_dtypes: accepted; it is about dtypes that do not exist here. debug: print
     the jaxpr. strict_mode: as the fusions tell it.
     static_argnums, static_argnames: arguments that are no arrays.
     Raises ValueError if f calls no fusible function, or a result of f depends on two that have
@@ -203,7 +204,7 @@ class _Scope:
     def evaluate(
         self, wanted: Sequence[Atom], values: dict[Var, Any] | None = None, effects: bool = False
     ) -> list[Any]:
-        """The values of atoms. values: those of further variables. effects: whether equations with
+        """The values of atoms. values: known values of variables. effects: whether equations with
         effects run in any case."""
         known = {**self.given, **(values or {})}
         needed = {v for v in wanted if type(v) is Var}
@@ -256,8 +257,8 @@ def _fused(closed: ClosedJaxpr, args: Sequence[Value], strict: bool) -> list[Any
 
 
 def _unfused(scope: _Scope, cut: _Cut, values: dict[Var, Any]) -> list[Any]:
-    """The results of the fusible call for equations with effects: those known, else those of the
-    call without fusions."""
+    """The results of the fusible call for equations with effects: the known results, else the
+    results of the call without fusions."""
     if all(v in values for v in cut.call.outvars):
         return [values[v] for v in cut.call.outvars]
     return list(cut.call.params["jaxpr"](*scope.evaluate(cut.call.invars)))
@@ -355,9 +356,8 @@ class Values:
 def get_fusion_values(
     fusion: Callable[..., object], *args: object, **kwargs: object
 ) -> tuple[Values, tuple[Any, ...], tuple[Any, ...]]:
-    """What a fusion closes over, so that a kernel can be given it.
-
-    args, kwargs: what it takes, arrays or types of them.
+    """The values that a fusion closes over, to be operands of a kernel. args, kwargs: its
+    arguments, arrays or types of them.
     Returns a function (values, *args, **kwargs) -> results, the values, and the scalars that say
     where blocks begin.
 

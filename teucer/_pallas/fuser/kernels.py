@@ -1,5 +1,5 @@
-"""What kernels with output fusions ask: the blocks of both sides at once, references that a fusion
-reads and writes, and the values that have no blocks."""
+"""Functions for kernels with output fusions: the blocks of both sides at once, references that a
+fusion reads and writes, and values without blocks."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def push_pull_block_spec(
     **block_spec_kwargs: object,
 ) -> Callable[..., Any]:
     """For an output fusion (values, *outputs of the kernel) -> results, the BlockSpecs of its
-    results, and of the values, from those of the outputs.
+    results and of the values, from the BlockSpecs of the outputs.
 
-    f: what `get_fusion_values` gives. block_specs, block_spec_kwargs: those of the outputs.
+    f: what `get_fusion_values` gives. block_specs, block_spec_kwargs: the BlockSpecs of the
+    outputs.
     scalar_prefetch_handler, grid_len: as of `pull_block_spec`.
     Returns a function of (values, *outputs), arrays or types of them. It gives five things: the
     function for the kernel, (place in the grid, scalars, values, *blocks) -> blocks of the results;
@@ -145,8 +146,8 @@ def evaluate(f: Callable[..., object], *, allow_transpose: bool = True) -> Calla
 def _on_arrays(
     what: str, fusion: Callable[..., object], args: Any, kwargs: Any, *, writes: bool
 ) -> tuple[Values, dict[int, int]]:
-    """A fusion on the arrays of its references, and which results are last arrays of which of its
-    values and arguments."""
+    """A fusion on the arrays of its references; and a map from its results that are last arrays of
+    references to the places of these among its values and arguments."""
     _, closed, tree = traced(what, fusion, fusion, args, kwargs)
     closed = without_calls(closed)
     own = closed.jaxpr
@@ -173,8 +174,8 @@ def _on_arrays(
 def get_stateful_input_fusion_values(
     fusion: Callable[..., object], *args: object, **kwargs: object
 ) -> tuple[Values, tuple[Any, ...], tuple[Any, ...]]:
-    """As `get_fusion_values`, of a fusion that reads references: the values have references, the
-    function takes their arrays. What the fusion writes is lost.
+    """As `get_fusion_values`, for a fusion that reads references: the values have the references,
+    and the function takes their arrays. Writes of the fusion are lost.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> ref = jax.new_ref(jnp.arange(2.0))

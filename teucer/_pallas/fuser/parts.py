@@ -102,8 +102,8 @@ def parts_of_spec(spec: Any, number: int, shape: Sequence[int], op: str) -> Part
 def spec_of_parts(
     parts: Parts, index_map: Callable[..., object], like: BlockSpec | None
 ) -> BlockSpec:
-    """The BlockSpec of a part; memory space and pipeline mode are those of the spec that it comes
-    from."""
+    """The BlockSpec of a part; memory space and pipeline mode are taken from the spec of the
+    whole."""
     shape = tuple([p.size if p.seen else None for p in parts])
     if like is None:
         return BlockSpec(shape, index_map)

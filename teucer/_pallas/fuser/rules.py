@@ -1,6 +1,5 @@
-"""How parts of operands follow from those of results, and the other way.
-
-A row a primitive, `RULES`.
+"""How parts of operands follow from parts of results, and the other way. `RULES` has a row for each
+primitive.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Pulled = Sequence[Parts | None] | None
 
 
 class Rule(NamedTuple):
-    """What is known of a primitive.
+    """The row of a primitive.
 
     pull: (equation, part of the result) -> parts of the operands. push: (equation, parts of the
     operands, None where nothing is said) -> part of the result; None where blocks do not follow.

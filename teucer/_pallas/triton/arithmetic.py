@@ -358,7 +358,7 @@ def _bits(w: Writer, eqn: Eqn, x: Value) -> Any:
     return (convert(w, out, x.dtype),)
 
 
-# What follows from other operations, as functions of arrays.
+# Operations that follow from others, as functions of arrays.
 _ONE = {
     "square": lambda e, x: [lax.mul(x, x)],
     "logistic": lambda e, x: [lax.div(_like(x, 1), _one_and_exp(x))],

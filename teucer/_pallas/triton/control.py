@@ -53,7 +53,8 @@ def _branch(
     avals: Sequence[Any],
     operands: Sequence[Any],
 ) -> Sequence[Any]:
-    """The branch of this index, from `first` on: the last one is for all that are greater."""
+    """The branch of this index, from `first` on. The last branch also serves all greater
+    indices."""
     if first == len(branches) - 1:
         return run(w, branches[first], operands)
     here = index if index.dtype == BOOL else w.compare("sle", index, w.constant(first, index.dtype))

@@ -115,7 +115,7 @@ def _place(w: Writer, sizes: Sequence[int], grid: Sequence[int]) -> list[Value]:
 
 
 class _Blocks(NamedTuple):
-    """What a program knows at a place of the grid: constants of the kernel, and references to
+    """The values of a program at a place of the grid: constants of the kernel, and references to
     scalars, inputs and results."""
 
     consts: list[Value]

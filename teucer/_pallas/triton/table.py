@@ -19,7 +19,7 @@ from teucer._pallas.triton.text import Refused, Value, Writer
 Rule = Callable[..., Sequence[Any]]
 TRITON: Rules[Rule] = Rules("Triton")
 
-# What to do instead, by the name of a primitive that has no rule.
+# Remedies, by the name of a primitive that has no rule.
 REMEDIES = {
     "gather": "Index the reference, ref[places], which reads the elements from memory.",
     "scatter": "Write to the reference, ref[places] = values.",

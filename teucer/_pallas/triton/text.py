@@ -39,7 +39,7 @@ _ELEMENTS = {
 
 
 class Refused(MissingRule):
-    """What a target cannot do: what it is, and the nearest way around."""
+    """An operation that a target refuses, and the nearest way around it."""
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(f"{what}.\n  {remedy}")

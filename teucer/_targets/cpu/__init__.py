@@ -1,1 +1,1 @@
-"""What is tuned for CPUs."""
+"""Code that is tuned for CPUs."""

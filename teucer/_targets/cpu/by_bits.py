@@ -1,16 +1,14 @@
 """Comparisons that tell subnormal numbers from zero.
 
 Threads of XLA's CPU backend take subnormal floats for zeros (docs/accuracy.md). So comparisons of
-floats compare their bits, as integers of the same order. Some are right as they are, and stay:
+floats compare their bits, as integers of the same order. Some comparisons are right as they are,
+and stay: - with a constant that is neither zero nor subnormal, - of results of arithmetic alone,
+which are never subnormal, - of float16, which is computed in wider floats, - of numbers that the
+program also computes with. There the comparison is mostly a guard: `where(x == 0, 0, x * log(x))`
+is to hold for what is a zero to the logarithm.
 
-- those with a constant that is neither zero nor subnormal,
-- those of results of arithmetic alone, which are no subnormal numbers,
-- those of float16, which is computed in wider floats,
-- those of numbers that the program computes with, too. There the comparison is mostly a guard:
-  `where(x == 0, 0, x * log(x))` is to hold for what is a zero to the logarithm.
-
-This is the last pass before lowering. What users read of a lowered program, and what is exported,
-has plain comparisons.
+This is the last pass before lowering. Lowered programs that users read, and exported programs, have
+plain comparisons.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
 # (ctx, the primitive, *operands, **params)
 Write: TypeAlias = Callable[..., "Value"]
 
-# What writes an equation of floats; None for its primitive.
+# The functions that write equations of floats; None: the primitive.
 OfFloats: TypeAlias = "Callable[[Eqn, _Known], Write | None]"
 
 
@@ -63,7 +61,8 @@ _PARTS: dict[str, np.dtype[Any]] = {
     "complex128": np.dtype(np.float64),
 }
 _SWAPPED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
-# What holds of floats if the direction does, subnormal ones as zeros or not, but not of a NaN.
+# Directions that are false for NaN, and otherwise hold whether or not subnormal numbers count as
+# zeros.
 _WEAKER = {"EQ": "EQ", "LT": "LE", "LE": "LE", "GT": "GE", "GE": "GE"}
 
 
@@ -164,7 +163,7 @@ def _is_subnormal(v: Literal) -> bool:
 
 
 def _write(eqn: Eqn, rule: Rule, known: _Known) -> Write | None:
-    """What writes an equation; None for its primitive."""
+    """The function that writes an equation; None: its primitive."""
     dtype = eqn.invars[0].aval.dtype
     if not known.computed.isdisjoint(_variables(eqn)):
         return None
@@ -269,7 +268,8 @@ def _zero_test(direction: str, operand: int) -> Write:
         if direction in ("EQ", "NE"):
             size = hlo.elementwise(ctx, "and", u, constant(most))
             return hlo.compare(ctx, size, constant(0), direction)
-        # Numbers of a sign are a range of integers; those of the other sign and NaNs are outside.
+        # Numbers of one sign are a range of integers; numbers of the other sign and NaNs are
+        # outside.
         zero = 0 if direction in ("GT", "GE") else most + 1
         if direction in ("GT", "LT"):
             above = hlo.elementwise(ctx, "subtract", u, constant(zero + 1))

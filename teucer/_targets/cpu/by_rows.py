@@ -1,10 +1,9 @@
-"""Transposes beside which the same is done to the array itself.
+"""Transposes of arrays that go through the same operations as their transpose.
 
-XLA gives a transposed array the layout that its operand has, and elementwise operations that of
-theirs. What follows a transpose thus lies by columns, and is compiled a second time where the same
-operations follow the array itself: rows and columns of scores that are normalised alike. The
-parameter of a function lies by rows, also once the function is inlined. So such a transpose goes
-through one.
+XLA gives a transposed array the layout of its operand, and elementwise operations keep layouts. So
+operations after a transpose are on columns, and compile a second time if they are also applied to
+the array itself, as when rows and columns of scores are normalised. Parameters of functions lie by
+rows, also once the function is inlined. So such a transpose is passed through a function.
 """
 
 from __future__ import annotations

@@ -326,8 +326,8 @@ def _as_terms(ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, window: P
     rhs = hlo.convert(ctx, rhs, wide)
     places = taken(aval.shape, out_spec)[2:]
     axis, each = lhs_spec[1], features // groups
-    # The terms: axes as those of lhs; the features of each group have an axis of their own behind
-    # that of the groups.
+    # The terms: axes as of lhs; the features of each group have an axis of their own behind the
+    # axis of groups.
     shape = [groups if a == axis else 0 for a in range(lhs.aval.ndim)]
     for a, n in zip((lhs_spec[0], *lhs_spec[2:]), (lhs.shape[lhs_spec[0]], *places), strict=True):
         shape[a] = n

@@ -204,7 +204,7 @@ def _floats(ctx: Context, x: Value, dtype: np.dtype[Any]) -> Value:
 
 
 def _turned(ctx: Context, bits: Value) -> Value:
-    """Bits of floats in the order of integers, and back: those of negative ones are turned."""
+    """Bits of floats in the order of integers, and back: bits of negative floats are flipped."""
     sign = hlo.elementwise(ctx, "shift_right_arithmetic", bits, hlo.splat(ctx, 15, bits.aval))
     mask = hlo.elementwise(ctx, "and", sign, hlo.splat(ctx, 0x7FFF, bits.aval))
     return hlo.elementwise(ctx, "xor", bits, mask)

@@ -44,7 +44,7 @@ class _Axis(NamedTuple):
 
 
 class _Sizes(NamedTuple):
-    """What is convolved: groups, each of images and of kernels of so many features."""
+    """The operands: groups, each of images and kernels of so many features."""
 
     groups: int
     images: int
@@ -203,7 +203,7 @@ def _sums(ctx: Context, x: Value, w: Value, axes: Sequence[_Axis]) -> Value:
     """For each group, image and kernel the sums over features and places of the kernel, of x:
     (groups, images, features, ...) and w: (groups, kernels, features, ...)."""
     lengths = [axis.length for axis in axes]
-    # No sum is greater than the product of the norms. What is below the rounding of that is 0.
+    # No sum is greater than the product of the norms. A sum below the rounding of that bound is 0.
     norms = [_energy(ctx, v) for v in (x, w)]
     product = _product(ctx, *(_spectrum(ctx, v, lengths) for v in (x, w)))
     sums = rare_hlo.fft(
@@ -318,7 +318,7 @@ def _product(ctx: Context, x: Value, w: Value) -> Value:
 
 
 def _shifted(ctx: Context, sums: Value, at: int, axis: _Axis) -> Value:
-    """The sums of an axis in the order of their shifts; those of negative shifts stand last."""
+    """The sums of an axis in the order of their shifts; sums of negative shifts stand last."""
     parts = [
         hlo.slice_at(ctx, sums, at, start, count)
         for start, count in ((axis.length - axis.before, axis.before), (0, axis.behind))

@@ -3,7 +3,7 @@
 XLA makes a kernel of each loop. To set up its code generator takes ten milliseconds, whatever the
 loop does, and each call of a kernel takes some hundred nanoseconds. A call with the attribute
 `xla_cpu_small_call` is one kernel, whatever it computes: XLA's own passes write small loops of
-`while` so. Its code is that of one processor, so arrays have to be small.
+`while` so. It runs on one processor, so arrays have to be small.
 
 The words: an equation is *small* if such a kernel can compute it and its arrays are small. A
 *region* is a set of small equations that may be computed at one place. A *loop* ends at an equation
@@ -70,8 +70,8 @@ def _changed(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _is_long(eqn: Eqn) -> bool:
-    """Whether a loop has so many steps that the time of its kernels counts, not that of making
-    them: kernels of their own can run beside each other."""
+    """Whether a loop has so many steps that running its kernels takes longer than compiling them:
+    separate kernels can run in parallel."""
     return times(eqn) >= JOINED_STEPS
 
 
@@ -101,7 +101,8 @@ def _is_product_of_vectors(eqn: Eqn) -> bool:
 
 
 def _is_plain(aval: ShapedArray) -> bool:
-    """Whether such kernels were tried with the type of elements: not with those of 4 and 8 bits."""
+    """Whether such kernels were tested with this type of elements. Floats of 4 and 8 bits were
+    not."""
     return aval.dtype.kind in "biufc" or aval.dtype.name == "bfloat16"
 
 

@@ -45,7 +45,7 @@ def one_kernel(
     out_avals: Sequence[ShapedArray],
     body: Callable[..., Sequence[Value]],
 ) -> tuple[Value, ...]:
-    """What `body` writes for values, as a call of a function that is one kernel."""
+    """Write `body` on values as a call of a function that is one kernel."""
     # XLA aborts the process where nothing in the called function reads one of its parameters,
     # as after a simplification. So it has one, a tuple, with a number that it gives back.
     number = ctx.constant(np.zeros((), np.int32))

@@ -66,8 +66,8 @@ class Reading:
 
 
 def _evaluated(eqn: Eqn, operand: Atom) -> int:
-    """How many elements of an operand the loop of an equation computes. What does not change in the
-    innermost loop is computed outside it."""
+    """How many elements of an operand the loop of an equation computes. Elements that are constant
+    in the innermost loop are computed outside it."""
     size: int = operand.aval.size
     shape: tuple[int, ...] = eqn.outvars[0].aval.shape
     if size == 1 or eqn.primitive.cost.work is not Work.BROADCAST:
@@ -104,8 +104,8 @@ class Graph:
         return not self.eqns[i].primitive.cost.fuses or not self.readers[i] <= region
 
     def ends_apart(self, i: int, region: set[int]) -> bool:
-        """Whether a loop makes it where the region stays apart. What reads it outside may then
-        compute it, unless it has to be in memory."""
+        """Whether a loop makes the result of an equation if the region is no kernel. Then a reader
+        outside may compute it, unless it has to be in memory."""
         return not self.eqns[i].primitive.cost.fuses or any(
             j < 0 or not computes_operands(self.eqns[j]) for j in self.readers[i] - region
         )

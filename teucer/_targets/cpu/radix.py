@@ -1,8 +1,8 @@
 """Sorting by digits (docs/performance.md, "Sorting").
 
 Keys are integers of 8 to 64 bits, which are sorted by 8 bits after 8 bits, from the last on. XLA's
-CPU compiler sorts by comparisons, of which processors guess every second one wrongly. Each digit
-takes three loops over the keys, and all loops are one kernel (`joined_call`). The sort is stable.
+CPU compiler sorts by comparisons. Processors mispredict every second one. Each digit takes three
+loops over the keys, and all loops are one kernel (`joined_call`). The sort is stable.
 """
 
 from __future__ import annotations

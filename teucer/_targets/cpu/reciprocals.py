@@ -43,7 +43,7 @@ def _changed(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _divisor(eqn: Eqn) -> Var | None:
-    """What it divides by: of a quotient of some size, in a type in which a reciprocal is rounded
+    """The divisor of a quotient, if it has some size, and a type in which a reciprocal is rounded
     once."""
     if eqn.primitive is not provided.quotients.divide:
         return None

@@ -1,4 +1,4 @@
-"""XLA's serialized executables for the CPU, without what only those who read programs need.
+"""XLA's serialized executables for the CPU, without the parts that only serve to read programs.
 
 XLA loads an executable with the HLO module that it was compiled from, which it builds twice, copies
 and writes out again: half of the time of loading. Most of the module are the **bodies** of fusions,

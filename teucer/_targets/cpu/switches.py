@@ -49,8 +49,8 @@ def has_plain_loops(jaxpr: Jaxpr, parts: int = 1) -> bool:
     """Whether the loops that a jaxpr becomes are plain but for little, as far as can be told from
     its equations.
 
-    parts: the devices among which the compiler divides arrays. What it leaves whole makes longer
-    loops.
+    parts: the devices among which the compiler divides arrays. Arrays that it leaves whole make
+    longer loops.
     """
     counts = _counts(jaxpr, parts)
     return counts.moved <= constants.PLAIN_PART * counts.computed
@@ -97,7 +97,7 @@ class LoopSteps(NamedTuple):
 
 
 def _loop_steps(jaxpr: Jaxpr) -> LoopSteps:
-    """What holds of any equation; kept on the jaxpr."""
+    """The facts that hold for any of the equations; kept on the jaxpr."""
     found: LoopSteps | None = jaxpr.cache.get(_loop_steps)
     if found is None:
         found = jaxpr.cache[_loop_steps] = _any_of([_loop_steps_of(eqn) for eqn in jaxpr.eqns])
@@ -168,7 +168,7 @@ def _work(jaxpr: Jaxpr) -> float:
 
 
 def _length(jaxpr: Jaxpr) -> int:
-    """Equations, where the code of a product is as long as that of many others."""
+    """The number of equations. A product counts as many, since its code is as long."""
     return sum(
         [
             sum(map(_length, jaxprs_in_params(eqn.params)))
@@ -207,7 +207,7 @@ def _sums(counts: list[LoopCounts]) -> LoopCounts:
 
 
 def _counts_of(eqn: Eqn, parts: int) -> LoopCounts:
-    # What each device is told to do (shard_map) is on its own part.
+    # Code of each device (shard_map) is on its own part.
     inner = [
         _counts(jaxpr, parts if eqn.primitive.within is None else 1)
         for jaxpr in jaxprs_in_params(eqn.params)

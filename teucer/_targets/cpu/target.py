@@ -64,8 +64,9 @@ class CPU(Target):
         return Speeds(constants.PRODUCTS, rates.element, rates.memory, rates.memory)
 
     def prepare(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
-        """Outlined; what is expensive becomes a call too, where it would be computed again and
-        again. Comparisons read bits. What the release computes wrongly is written otherwise."""
+        """Outlined. Expensive operations that would be computed repeatedly become calls.
+        Comparisons read bits. Operations that the release computes wrongly are written in another
+        way."""
         return by_bits(without_faults(self._outlined(jaxpr, mode)))
 
     def _outlined(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
@@ -131,7 +132,7 @@ class CPU(Target):
     def switches(self, jaxpr: Jaxpr, *, lean: bool, parts: int = 1) -> Switches:
         """Without what only other than plain loops gain from; loops as one kernel each, and
         convolutions by Eigen, where that takes less time."""
-        flags = os.environ.get("XLA_FLAGS", "")  # who sets such options there knows which
+        flags = os.environ.get("XLA_FLAGS", "")  # users who set such options there know them
         extra: tuple[str, ...] = ()
         overrides: dict[str, Any] = {}
         if "xla_backend_extra_options" not in flags:

@@ -64,7 +64,7 @@ def read(where: Path) -> Rates | None:
     except OSError as err:
         _refuse(where, str(err))
         return None
-    import json  # for those who have a file
+    import json  # for users with such a file
 
     try:
         content = json.loads(text)

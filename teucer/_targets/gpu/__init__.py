@@ -1,1 +1,1 @@
-"""What is tuned for gpu."""
+"""Code that is tuned for GPUs."""

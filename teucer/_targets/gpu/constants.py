@@ -10,8 +10,8 @@ from teucer._targets.outlining.constants import Costs
 
 # --- Compilation. Measured: gpu.md, "Compile times" -----------------------------------------------
 
-# What an executable takes, whatever is in it; an equation that the program has not had yet, of
-# which machine code is made; each equation, which passes go over.
+# Seconds for an executable, whatever its size; for an equation unlike earlier ones, which needs
+# machine code; for each equation, which passes visit.
 EXECUTABLE, NEW, EQUATION = 0.06, 0.014, 0.0014
 # Pieces are taken if they compile sooner by more than this part.
 MARGIN = 0.1
@@ -37,9 +37,9 @@ PIECE_RUNS = 3
 # has in common with others.
 COPIED = 128
 
-# What becomes a function. It is to be a piece, so that nothing short is looked for, and there are
-# no loops: a loop would copy the parameters of its steps into one array. Where runs end always
-# counts: what they leave over is compiled again. Measured: gpu.md, "Compile times".
+# When equations become a function. It is to be a piece, so that nothing short is looked for, and
+# there are no loops: a loop would copy the parameters of its steps into one array. Where runs end
+# always counts: what they leave over is compiled again. Measured: gpu.md, "Compile times".
 COSTS = Costs(
     short=32,
     fused=64,

@@ -1,7 +1,7 @@
-"""GPUs by name: what XLA's compiler reads of a GPU that is not there.
+"""GPUs by name: the descriptions from which XLA compiles for a GPU that is not there.
 
-A text in the form of XLA's protocol buffer GpuTargetConfigProto. The figures of the H100 are those
-of NVIDIA's H100 Tensor Core GPU Architecture (SXM5) and of the CUDA programming guide, table of
+A text in the form of XLA's protocol buffer GpuTargetConfigProto. The figures of the H100 are from
+NVIDIA's H100 Tensor Core GPU Architecture (SXM5) and from the CUDA programming guide, table of
 technical specifications by compute capability.
 """
 
@@ -29,10 +29,8 @@ TARGETS = {"h100": _H100}
 
 
 def checked(name: str, given: Mapping[str, object]) -> tuple[str, dict[str, object]]:
-    """What the plugin is told of the topology of a name: by default eight GPUs of one host.
-
-    given: what users say: `target_config`, a text as above, and `topology`,
-    "SLICESxHOSTSxDEVICES".
+    """The plugin's options for the topology of a name: by default eight GPUs of one host. given:
+    the user's options: `target_config`, a text as above, and `topology`, "SLICESxHOSTSxDEVICES".
     Raises ValueError for a name that is not known, without a text.
     """
     told: dict[str, object] = {"topology": "1x1x8", **given}

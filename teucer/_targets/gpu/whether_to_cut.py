@@ -132,7 +132,8 @@ def _length(jaxpr: Jaxpr) -> int:
 
 
 def _distinct(jaxpr: Jaxpr, known: set[int]) -> int:
-    """Equations but for those of functions that are known, to which the others are added."""
+    """The number of equations, without functions that are in `known`; the other functions are added
+    to it."""
     count = 0
     for eqn in jaxpr.eqns:
         if eqn.primitive.higher_order:

@@ -1,4 +1,4 @@
-"""What outlining decides by: its bounds, and the records of break-even points that targets fill.
+"""The constants of outlining: its bounds, and the records of break-even points that targets fill.
 
 Notes named here stand in `benchmarks/notes/`, and say on which machine. Their figures are the
 CPU's; other targets replace what differs there.
@@ -119,8 +119,8 @@ FORCED_LIMITS = Limits(
 OUTLINE_ROUNDS = 4
 # Periods of a run in which one is a period like any other: neither end is near. Not measured.
 LONG_RUN = 4
-# What a value that passes a cut counts beside its bytes, which decide between cuts that as many
-# pass: more than any program has.
+# The weight of a value that passes a cut, in bytes: more than any program has. So bytes only decide
+# between cuts that equally many values pass.
 PASSING = 1 << 40
 # Of a short period, so many times the shortest function become one. Measured: outlining.md,
 # "Thresholds" (LSTM and Runge-Kutta, whose steps are short).
@@ -131,7 +131,7 @@ CHEAP_MOST = 8
 # The weight of an equation left over at the ends of a run, for each equation of a period. A value
 # that passes a cut weighs 1. Not measured.
 LEFT_OVER = 4
-# What is written again of a repeat that occurs side by side, in parts of an occurrence.
+# The part of an occurrence that is written again, for repeats that occur side by side.
 ADJACENT = 0.25
 # A candidate that saves a smaller part of its bound waits for others.
 STALE = 0.9
@@ -152,9 +152,9 @@ RECOMPUTE_LIKE = 3
 
 
 class Speeds(NamedTuple):
-    """What a device does in a second, about: `products`, operations of matrix products; `memory`
-    and `host`, bytes that are read or written, in its own memory and in that of the host; but
-    `element`, the seconds of an elementary function of one number."""
+    """Approximate speeds of a device. Per second: `products`, operations of matrix products;
+    `memory` and `host`, bytes read or written in its own memory and in the host's. `element`:
+    seconds of an elementary function of one number."""
 
     products: float
     element: float

@@ -42,7 +42,7 @@ class Cutting(Protocol):
         """How many calls of a function may share a piece."""
 
     def singly(self) -> Cutting:
-        """The same, with a piece for each call."""
+        """The same rules of cutting, but with a piece for each call."""
 
 
 class Piece(NamedTuple):
@@ -147,13 +147,13 @@ def _function(call: Eqn) -> Jaxpr:
 
 
 def _parts(eqns: Sequence[Eqn], calls: Sequence[Eqn]) -> list[list[Eqn]]:
-    """The equations in as few parts as may be: each of the calls by itself, and what comes between
-    them.
+    """The equations in as few parts as possible: each call by itself, and the parts between calls.
 
-    The others have time from when their operands are there (`ready`) to when a call needs what they
-    make (`due`), both numbers of calls: the fewest parts are those that stab all of these
-    intervals. Each goes into the last that it can, so that what is cheap to make is made where it
-    is used. What results alone need, such as new parameters, is made as soon as it can be.
+    Another equation may run from the call after which its operands exist (`ready`) to the call that
+    needs its results (`due`). The fewest parts are the fewest points that stab all of these
+    intervals. Each equation goes into the last part that it can, so that cheap values are made
+    where they are used. Values that only results need, such as new parameters, are made as soon as
+    possible.
     """
     order = {id(eqn): k for k, eqn in enumerate(calls)}
     ready: dict[Atom, int] = {}
@@ -246,8 +246,7 @@ def _call(eqn: Eqn) -> _Stretch:
 def _stretch(
     part: list[Eqn], calls: int, k: int, last_use: dict[Var, int], factors: Collection[Literal]
 ) -> _Stretch:
-    """Part k as a jaxpr of its own, with its operands and those of its results that later parts
-    use.
+    """Part k as a jaxpr of its own, with its operands, and the results that later parts use.
 
     Literals that functions are called with are operands, since groups of calls may differ in them,
     and so are the factors of updates.

@@ -213,8 +213,8 @@ class _Program:
                     self.first.append(eqn)
 
     def _letters(self) -> Any:
-        """What each equation does, whatever its operands and the values of its literals; equal
-        numbers for the same."""
+        """A number for each equation, equal for equations that differ only in operands and in
+        values of literals."""
         table: dict[Any, int] = {}
         letters = np.empty(len(self.eqns), np.int64)
         # Plain loops: this runs for every equation of every program (benchmarks/).
@@ -497,7 +497,7 @@ def _in_phase(program: _Program, repeat: Repeat, letters: HostArray, taken: Host
     longest = max(range(len(runs)), key=lambda k: len(runs[k]))
     low, high = bounds[longest]
     if many and high - low >= constants.LONG_RUN * period:
-        # What is beside a short run says nothing of a period.
+        # The surroundings of a short run say nothing about a period.
         phase = (_cheapest_cut(program, low, high, period) - turns[longest]) % period
     else:
         phase = int(
@@ -519,14 +519,14 @@ def _in_phase(program: _Program, repeat: Repeat, letters: HostArray, taken: Host
 
 
 def _cut_costs(program: _Program, low: int, high: int, period: int) -> Any:
-    """What it costs to cut a run of equal periods, f64[period], by how far from its beginning the
-    first cut is.
+    """The costs of cutting a run of equal periods, f64[period], by the offset of the first cut from
+    the beginning.
 
-    Few values are to pass a cut from the period before to the period after, and few equations are
-    to be left over at the ends.
+    Costs are values that pass a cut from the period before to the period after, and equations that
+    are left over at the ends.
     """
     count, rest = divmod(high - low, period)
-    middle = low + period * (count // 2)  # the cuts looked at are those of one period about here
+    middle = low + period * (count // 2)  # only cuts within one period about here are compared
     passing = np.zeros(2 * period + 1, np.int64)
     for i in range(max(low, middle - period), min(high, middle + period)):
         for v in program.eqns[i].outvars:
@@ -543,10 +543,10 @@ def _cut_costs(program: _Program, low: int, high: int, period: int) -> Any:
 
 
 def _cheapest_cut(program: _Program, low: int, high: int, period: int) -> int:
-    """Where to cut a run of many equal periods, as how far from its beginning the first cut is.
+    """Where to cut a run of many equal periods: the offset of the first cut from the beginning.
 
-    As little as may be is on both sides. Of such places the one counts where a period takes
-    arguments that lie close together, which are those of one layer, then the names of equations.
+    As few values as possible are on both sides. Among equal places, the first is one where a period
+    takes arguments that lie close together, as arguments of one layer do; then names decide.
     """
     costs = _shared(program, low, high, period)
     middle = low + period * ((high - low) // period // 2)
@@ -572,11 +572,11 @@ def _cheapest_cut(program: _Program, low: int, high: int, period: int) -> int:
 
 
 def _shared(program: _Program, low: int, high: int, period: int) -> Any:
-    """What a run of many equal periods has on both sides of a cut, i64[period], by how far from its
-    beginning the first cut is: how many values, then bytes.
+    """The values on both sides of a cut of a run of many equal periods, i64[period], by the offset
+    of the first cut: their number, then their bytes.
 
     A value is on both sides if it is made or used before the cut, and used after it, not more than
-    a period later. What is used later, such as what a backward pass needs, passes all cuts.
+    a period later. Values that are used later, by a backward pass say, pass all cuts.
     """
     middle = low + period * ((high - low) // period // 2)
     shared = np.zeros(period + 1, np.int64)

@@ -23,12 +23,12 @@ from teucer._targets.outlining.updates import updates_of
 
 
 def recompute(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with what is cheap computed again before uses that are far from where it was
-    computed; the same bits.
+    """The jaxpr, with cheap values computed again before uses that are far from the first
+    computation; the same bits.
 
     Each use has its own copy: which of them are near each other shows when it is known what becomes
-    a function. What updates make stays: only updates use it, and they go where it is
-    (`teucer._targets.outlining.updates`).
+    a function. Values that updates make are not recomputed: only updates use them, and updates are
+    moved to them (`teucer._targets.outlining.updates`).
     """
     eqns = jaxpr.eqns
     place = {v: i for i, eqn in enumerate(eqns) for v in eqn.outvars}
@@ -94,7 +94,7 @@ def _made_again(jaxpr: Jaxpr, far: set[Var]) -> dict[Any, Eqn]:
     again: dict[Any, Eqn] = {}
     cost: dict[
         Any, tuple[int, frozenset[Any]]
-    ] = {}  # how many equations make it of which large arrays
+    ] = {}  # the number of equations that make a value, and the large arrays that it is made of
     sizes: dict[Any, int] = {}  # in bytes, by type
 
     def size_of(v: Atom) -> int:

@@ -126,7 +126,7 @@ def _without_nested_runs(
     periods, reach = np.zeros(len(nodes), np.int64), np.zeros(len(nodes), np.int64)
     for period in range(1, shortest):
         differs = np.append(letters[period:] != letters[:-period], np.ones(period, bool))
-        # From each place on, how many letters are those one period ahead.
+        # From each place on, how many letters equal the letter one period ahead.
         equal = np.minimum.accumulate(np.where(differs, places, n)[::-1])[::-1] - places
         here = (periods == 0) & (equal[order[lefts]] >= lengths - period)
         periods[here] = period

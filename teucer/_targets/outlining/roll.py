@@ -1,9 +1,9 @@
 """Rolling: calls of one function that follow one another, such as the steps of a solver, become one
 loop.
 
-What each call takes from the one before is carried; what all take alike is constant; other operands
-are stacked, and so are the results that are used behind the loop. What one loop stacks another one
-takes as it is, in either direction.
+Values that each call takes from the one before are carried; what all take alike is constant; other
+operands are stacked, and so are the results that are used behind the loop. A loop takes the stacked
+results of another as they are, in either direction.
 """
 
 from __future__ import annotations
@@ -37,9 +37,8 @@ class Calls(NamedTuple):
 
 @final
 class Roller:
-    """Makes loops of a program's calls, in their order.
-
-    elements: by variable, the stacked array of which it is an element, and which.
+    """Makes loops of a program's calls, in their order. elements: by variable, the stacked array
+    that has it as an element, and the element's index.
     """
 
     def __init__(self, eqns: Sequence[Eqn]) -> None:
@@ -141,8 +140,7 @@ class Roller:
         )
 
     def _range(self, group: Sequence[Atom]) -> _Range | None:
-        """The part of an array that has been stacked of which these are the elements, in one
-        direction or the other."""
+        """The part of a stacked array that has these elements, in one direction or the other."""
         places = [self.elements.get(v) if type(v) is not Literal else None for v in group]
         first, second = places[:2]
         if first is None or second is None or first[0] is not second[0]:

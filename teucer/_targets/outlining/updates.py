@@ -98,7 +98,7 @@ def updates_of(jaxpr: Jaxpr) -> set[int]:
         )
         taken.update(dict.fromkeys(eqns[i].outvars, types))
     arrays = {v for v in jaxpr.outvars if v.aval.size > 1}
-    new = []  # those of `last` that no other array needs
+    new = []  # elements of `last` that no other array needs
     needed = {v for v in arrays if v.aval not in taken.get(v, ())}
     for i in last:
         if needed.isdisjoint(eqns[i].outvars):

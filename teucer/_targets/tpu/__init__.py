@@ -1,1 +1,1 @@
-"""What is tuned for tpu."""
+"""Code that is tuned for TPUs."""

@@ -1,7 +1,6 @@
-"""Names of TPU topologies, checked, since libtpu takes names of pods that nobody has built.
-
-Sizes are those of https://docs.cloud.google.com/tpu/docs/v5p and its pages of other generations;
-the names are libtpu's.
+"""Names of TPU topologies, checked, since libtpu takes names of pods that do not exist. Sizes are
+from https://docs.cloud.google.com/tpu/docs/v5p and the pages of other generations; the names are
+libtpu's.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ _NAME = re.compile(r"([a-zA-Z0-9_ ]+?)[=_:](\d+(?:x\d+)*)(_twisted|_untwisted)?"
 
 
 def checked(name: str, given: Mapping[str, object]) -> tuple[str, dict[str, object]]:
-    """What libtpu is told of a topology, which exists as far as is known here. Generations that are
-    not known are libtpu's to judge.
+    """libtpu's options for a topology. Raises an error for one that is known not to exist.
+    Generations that are not known are libtpu's to judge.
 
     name: "" is v2:2x2, as for libtpu. given: num_slices and other options of libtpu.
     Raises ValueError for a name of another form, or sizes that no pod has.

@@ -28,7 +28,7 @@ def jvp_of_part(
 
 
 class Kinds(NamedTuple):
-    """What a result of `jvp_of_call` has: a tangent, and of a limit a turn, a direction."""
+    """The parts of a result of `jvp_of_call`: a tangent, and for a limit a turn and a direction."""
 
     tangent: bool
     turn: bool

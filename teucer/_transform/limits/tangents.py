@@ -1,15 +1,15 @@
-"""Derivatives where a result turns without bound, though what is computed of it does not.
+"""Derivatives at points where a result turns without bound, but functions of it have derivatives.
 
 Eigenvectors of equal eigenvalues are any basis of their space, and the derivative of a basis is
 infinite. A function of all of it, such as the exponential of the matrix, is smooth all the same.
-Its derivative there is a limit: that of the derivatives at eigenvalues w + e d, as e goes to 0, for
-numbers d that differ. So a tangent there is a series turn / e + tangent, and a value is a series
-value + e direction. Both are cut behind these terms, which are enough for the limit:
+Its derivative there is the limit of derivatives at eigenvalues w + e d, as e goes to 0, for
+distinct numbers d. So a tangent there is a series turn / e + tangent, and a value is a series value
++ e direction. Both are cut behind these terms, which are enough for the limit:
 
     (value + e direction) (turn / e + tangent)
         = value turn / e + (value tangent + direction turn) + ...
 
-What a function returns has its tangent alone. A turn that is left there says that the function
+Only the tangent of a result is returned. A turn that is left there says that the function
 depends on the basis.
 """
 
@@ -87,7 +87,7 @@ def derivative(
     /,
     **params: object,
 ) -> tuple[Sequence[Any], Sequence[Any]]:
-    """What the jvp rule of a primitive gives, some of whose tangents are limits.
+    """The results of a primitive's jvp rule for tangents some of which are limits.
 
     apply: `jvp_flat`.
     """
@@ -135,8 +135,8 @@ def _none(changes: Sequence[Cotangent]) -> bool:
 
 
 def _is_followed(primitive: Primitive, primals: Sequence[Value], params: Params) -> bool:
-    """Whether the rule may be asked again: it has no effects, and can be differentiated forwards,
-    as that of a `custom_vjp` function cannot."""
+    """Whether the rule may be called again: it has no effects, and can be differentiated forwards,
+    unlike the rule of a `custom_vjp` function."""
     if primitive.higher_order and _is_reverse_only(params):
         return False
     return all(not jaxpr.effects for jaxpr in jaxprs_in_params(params)) and (

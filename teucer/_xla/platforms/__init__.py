@@ -1,1 +1,1 @@
-"""What differs by platform in jaxlib: plugins, the libraries of GPUs, LAPACK."""
+"""The parts of jaxlib for single platforms: plugins, the libraries of GPUs, LAPACK."""

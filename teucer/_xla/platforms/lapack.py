@@ -23,8 +23,8 @@ def register() -> None:
 
 
 def start_if_called(program: str | bytes) -> None:
-    """Load LAPACK if a program, as text or compiled, calls it: by these kernels, or those of a GPU
-    that compute in part here."""
+    """Load LAPACK if a program, as text or compiled, calls it: by these kernels, or by kernels of a
+    GPU that compute in part here."""
     called = (
         "lapack_" in program or "hybrid_" in program
         if isinstance(program, str)

@@ -28,8 +28,8 @@ def start_server(port: int) -> Any:
 
 
 def register_subprocess(pid: int, port: int) -> Any:
-    """Have the profiles of another process, by the port of its server, joined with those of this
-    one."""
+    """Join the profiles of another process, found by the port of its server, with this
+    process's."""
     return _profiler.register_subprocess(pid, port)
 
 

@@ -92,7 +92,7 @@ def connect(
 
 
 def cpu_collectives(kind: str, client: Any) -> Any:
-    """What carries collectives between the CPUs of several processes: 'gloo' or 'mpi'.
+    """The transport of collectives between the CPUs of several processes: 'gloo' or 'mpi'.
 
     Raises ValueError for another kind.
     """

@@ -1,4 +1,4 @@
-"""What a known answer is."""
+"""Known answers."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ class Answer(NamedTuple):
 def check_values(
     f: Callable[..., object], args: Sequence[object], expected: object, rtol: float = 1e-5
 ) -> str:
-    """What differs between jit(f)(*args) and the expected values, "" where nothing does.
-
-    rtol: beside the largest expected value; NaN and infinities must stand where they are expected.
-    Each array is compared by itself.
+    """The difference between jit(f)(*args) and the expected values as text, "" if there is none.
+    rtol: relative to the largest expected value; NaN and infinities must stand where they are
+    expected. Each array is compared by itself.
     """
     found = jax.tree.leaves(jax.jit(f)(*args))
     wanted = [np.asarray(e) for e in jax.tree.leaves(expected)]

@@ -26,7 +26,7 @@ _START = 120.0
 
 
 class Found(NamedTuple):
-    """What was found of an answer. fault: "" where it is right. took: seconds."""
+    """The outcome of an answer. fault: "" if it is right. took: seconds."""
 
     name: str
     fault: str
@@ -61,8 +61,8 @@ def guard(pattern: str, output: Path | None) -> int:
 
 
 def run(names: Sequence[str]) -> Iterator[Found]:
-    """What is found of each answer. One that ends its process, or takes too long, is a fault; the
-    others go on in a new process."""
+    """The outcome of each answer. An answer that ends its process, or takes too long, is a fault;
+    the others go on in a new process."""
     left = list(names)
     with tempfile.TemporaryDirectory() as cache:  # what is compiled is compiled anew
         while left:

@@ -1,4 +1,4 @@
-"""What programs cost as they grow: time at n and 4 n, memory, and time to compile.
+"""The costs of programs as they grow: time at n and 4 n, memory, and time to compile.
 
 Times are of the processor."""
 
@@ -18,13 +18,13 @@ from teucer.cli.guard.answer import Answer
 
 __all__ = ["ANSWERS"]
 
-# What is linear may take this many times as long for four times as much: caches end, and other
-# programs run on the machine. What is quadratic takes 16 times as long.
+# A linear program may take this many times as long at 4 n: caches end, and other programs run on
+# the machine. A quadratic one takes 16 times as long.
 _LINEAR = 10.0
 # Seconds of the processor that are too few to compare: what takes less at 4 n is not slow.
 _SHORT = 0.05
-# Seconds of the processor that a small program may take to compile, and its bytes beside those of
-# its arguments and results.
+# Limits for a small program: processor seconds to compile, and bytes beside its arguments and
+# results.
 _COMPILE, _TEMPORARY = 15.0, 4.0
 
 

@@ -17,8 +17,8 @@ from teucer.cli.guard.answer import Answer, check_values
 
 __all__ = ["ANSWERS"]
 
-# Names of jnp and numpy: the range of their operands. Arrays have sizes around those of vectors and
-# of threads.
+# Names of jnp and numpy: the range of their operands. Arrays have sizes around the sizes of vectors
+# and of threads' parts.
 _UNARY = {
     "exp": (-80, 80), "exp2": (-100, 100), "expm1": (-20, 20), "log": (1e-30, 1e30),
     "log2": (1e-30, 1e30), "log10": (1e-30, 1e30), "log1p": (-0.9, 1e6), "sqrt": (0, 1e30),

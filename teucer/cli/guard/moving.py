@@ -1,4 +1,4 @@
-"""What moves values: order, indices, transpositions, pads, and Fourier transforms."""
+"""Operations that move values: sorts, indices, transpositions, pads, and Fourier transforms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Python process reads as it starts, so that `import jax` gives Teucer; it loads nothing
+"""A Python process reads this as it starts, so that `import jax` gives Teucer; it loads nothing
 before that import.
 
 `teucer run` puts the folder of this file on PYTHONPATH, and the wheel of `teucer compat wheel`
@@ -36,8 +36,7 @@ class Finder:
         sys.modules["jax"] = teucer
 
     def find_distributions(self, context: "object | None" = None) -> "list[object]":
-        """The distribution `jax`, whose version is that of jaxlib's release, where no wheel
-        brings metadata."""
+        """The distribution `jax`, with the version of jaxlib, if no wheel brings metadata."""
         name = getattr(context, "name", None)
         path = [os.path.abspath(entry) for entry in getattr(context, "path", sys.path)]
         text = os.path.join(_FOLDER, "METADATA")

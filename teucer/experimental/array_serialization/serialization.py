@@ -81,7 +81,7 @@ class AsyncManager:
 
 
 class GlobalAsyncCheckpointManagerBase(abc.ABC):
-    """What a manager of checkpoints does: `GlobalAsyncCheckpointManager` is one."""
+    """The interface of a manager of checkpoints: `GlobalAsyncCheckpointManager` is one."""
 
     @abc.abstractmethod
     def check_for_errors(self) -> None:

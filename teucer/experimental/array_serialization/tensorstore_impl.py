@@ -203,9 +203,9 @@ async def async_deserialize(
     """The array at the place that a spec says.
 
     in_type: a sharding, a Format, or a ShapeDtypeStruct with one of them. global_shape: by default
-    that of what is stored; a larger one is filled with zeros. dtype: by default that of what is
-    stored. byte_limiter: with `wait_for_bytes(n)` and `release_bytes(n)`, of how many bytes at once
-    are read. context, chunk_layout, assume_metadata: tensorstore's.
+    the stored shape; a larger one is filled with zeros. dtype: by default the stored one.
+    byte_limiter: with `wait_for_bytes(n)` and `release_bytes(n)`, of how many bytes at once are
+    read. context, chunk_layout, assume_metadata: tensorstore's.
     Raises TypeError without a sharding, FileNotFoundError (ValueError by tensorstore) if nothing is
     there.
     """
@@ -270,7 +270,7 @@ async def _read_part(
 
 
 def estimate_read_memory_footprint(t: Any, domain: Any) -> int:
-    """Bytes that reading a part of a tensorstore takes: those of the chunks that it touches.
+    """The bytes read for a part of a tensorstore: all bytes of the chunks that it touches.
 
     t: a TensorStore. domain: the part, an IndexDomain.
     """
@@ -373,7 +373,7 @@ _LimitInFlightBytes = Limiter  # as AXLearn names it
 
 
 def run_async(work: Callable[[], Awaitable[Any]]) -> Any:
-    """What a coroutine returns, also within another event loop, such as a notebook's."""
+    """The result of a coroutine, also within another event loop, such as a notebook's."""
 
     async def run() -> Any:
         return await work()
@@ -391,9 +391,8 @@ def run_async(work: Callable[[], Awaitable[Any]]) -> Any:
 async def combine_kvstores(
     combined_kvstore: object, kvstores: Sequence[object], context: object = None
 ) -> None:
-    """Make one ocdbt database of those of several processes.
-
-    One process does it, when all have written.
+    """Merge the ocdbt databases of several processes into one. One process does it, when all have
+    written.
 
     combined_kvstore, kvstores: specs of kvstores.
     Raises ImportError where tensorstore is not installed.
@@ -412,7 +411,7 @@ def verify_tensorstore_spec(
 ) -> None:
     """Raise ValueError unless a spec is one for an array at a path.
 
-    spec: a spec. arr: the array. path: the array's path; with ocdbt, that of the folder above.
+    spec: a spec. arr: the array. path: the array's path; with ocdbt, the path of the folder above.
     check_metadata: whether the shape and dtype in the spec are compared.
 
     >>> import teucer as jax

@@ -33,6 +33,6 @@ _SOURCES = {
     "teucer.experimental.pallas.triton": "triton=.",
 }
 
-# What compiled kernels of TPUs and Hopper GPUs have, and JAX's own compiler.
+# Names for compiled kernels of TPUs and Hopper GPUs, and for JAX's own compiler.
 __getattr__, __dir__, _names = lazy.lazy_module(__name__, _SOURCES)
 __all__ = [*_names]  # noqa: PLE0604  # the names are strings, from the table

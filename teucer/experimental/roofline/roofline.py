@@ -83,10 +83,10 @@ def roofline(
     Its arguments are arrays, or anything with shape and dtype.
     mesh, in_specs, out_specs: if they are given, of `f` run by `shard_map`, on one device.
     pin_lhs_in_vmem, pin_rhs_in_vmem: whether this operand of matrix products stays in fast memory.
-    vjp: of the backward pass alone; the shapes are those of the cotangents of the arguments.
+    vjp: of the backward pass alone; the shapes are of the cotangents of the arguments.
     print_jaxpr: print the program that is counted.
-    The body of a scan counts as often as it runs, that of a `while` loop once, of a `cond` the
-    branch with most operations.
+    The body of a scan counts as often as it runs, the body of a `while` loop once; of a `cond` the
+    branch with most operations counts.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> x = jax.ShapeDtypeStruct((4, 4), jnp.float32)

@@ -65,7 +65,7 @@ def dot_general(
     (contracted, _), _ = dimension_numbers
     out = RooflineShape.from_aval(ctx.avals_out[0])
     flops = 2 * out.size * math.prod(lhs.shape[i] for i in contracted)
-    # What is pinned on the left is overwritten by the result, which then stays as well.
+    # A pinned left operand is overwritten by the result, which then stays as well.
     moved = (lhs.bytes + out.bytes) * (not ctx.pin_lhs_in_vmem) + rhs.bytes * (
         not ctx.pin_rhs_in_vmem
     )
@@ -133,8 +133,7 @@ def _meetings(
 def cumulative(
     ctx: RooflineRuleContext, x: RooflineShape, *, axis: int, **params: object
 ) -> RooflineResult:
-    """An operation for each place along the axis: those of other axes are done beside one
-    another."""
+    """One operation for each place along the axis: places along other axes are done in parallel."""
     each = 2 if ctx.primitive is cumlogsumexp_p else 1
     return _unfused(each * x.shape[axis], _moved(ctx, x))
 
@@ -163,7 +162,7 @@ def scatter(
     update_jaxpr: Any = None,
     **params: object,
 ) -> RooflineResult:
-    """What is changed is read with the updates, and written."""
+    """The changed elements are read with the updates, and written."""
     inner: Jaxpr | None = getattr(update_jaxpr, "jaxpr", update_jaxpr)
     each = (
         sum(operations(eqn) for eqn in inner.eqns)

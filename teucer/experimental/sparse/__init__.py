@@ -1,8 +1,8 @@
-"""Sparse arrays, functions of them, derivatives by what they store, and linear algebra.
+"""Sparse arrays: functions, derivatives in the stored elements, and linear algebra.
 
 A BCOO array stores for each of its elements the index of its place, a BCSR array the rows one after
-another. Batch dimensions come first, each element of which stores the same number of elements; what
-is stored may be dense blocks.
+another. Batch dimensions come first. All elements of a batch store the same number of elements;
+what is stored may be dense blocks.
 """
 
 from teucer._base import lazy

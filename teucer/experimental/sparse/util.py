@@ -1,6 +1,5 @@
-"""What the sparse formats share.
-
-Efficiency errors, maps over batch dimensions, counts, row pointers.
+"""Helpers of the sparse formats: efficiency errors, maps over batch dimensions, counts, row
+pointers.
 """
 
 from teucer._base import lazy

@@ -1,4 +1,5 @@
-"""The primitives, by name: those of lax, and those that carry programs or rules of users."""
+"""The primitives, by name: primitives of lax, and primitives that carry programs or rules of
+users."""
 
 from teucer._base.lazy import lazy_module
 from teucer._jax.primitives import SOURCES

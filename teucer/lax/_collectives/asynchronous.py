@@ -50,7 +50,7 @@ def psum_scatter_start(
 ) -> Any:
     """`psum_scatter` begun: for each array a future, whose `done()` is the result.
 
-    Arguments and errors are those of `psum_scatter`. XLA begins collectives as early and waits for
+    Arguments and errors are as for `psum_scatter`. XLA begins collectives as early and waits for
     them as late as it can, on platforms that do other work meanwhile; CPUs do not. So futures only
     say where the program means to wait, and have derivatives and batches as their arrays do.
 

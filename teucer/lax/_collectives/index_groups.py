@@ -58,8 +58,8 @@ def group_size(names: Sequence[object], groups: Sequence[Sequence[int]] | None) 
 def number_within(
     groups: Sequence[Sequence[int]], of: Callable[[Sequence[int], int], int]
 ) -> np.ndarray[Any, np.dtype[np.int32]]:
-    """int32[elements]: what `of` says of the group of each element, and of its number, by the
-    element's place in the axes."""
+    """int32[elements]: `of(group, number in the group)` for each element, by its place in the
+    axes."""
     numbers = np.zeros(sum(map(len, groups)), np.int32)
     for number, group in enumerate(groups):
         numbers[list(group)] = of(group, number)
@@ -74,7 +74,7 @@ def taken(x: ArrayLike, places: Sequence[int]) -> Any:
 def on_groups(
     f: Callable[[object], tuple[object, int | None]], x: Array, groups: Sequence[Sequence[int]]
 ) -> Any:
-    """T[elements, ...]: a collective on a batch, done on that of each group.
+    """T[elements, ...]: a collective on a batch, done on the part of each group.
 
     x: T[elements, ...]. f: takes the batch of one group, T[size, ...], and gives its result and the
     batch axis of that, or None where all elements have the same. Groups of one size are done

@@ -88,7 +88,7 @@ def all_gathered(
 def reduce_scattered(
     ctx: Context, x: Value, at: int, axes: Sequence[Any], groups: object = None
 ) -> Value:
-    """The sum over devices, of which each gets its part along an axis."""
+    """The sum over devices. Each device gets its part of the sum along an axis."""
     table = rows(ctx, axes, groups)
     shape = (*x.shape[:at], x.shape[at] // len(table[0]), *x.shape[at + 1 :])
     properties = (
@@ -120,7 +120,7 @@ def all_to_all(
 
 
 def along(ctx: Any, perm: Sequence[tuple[int, int]], axes: Sequence[Any]) -> str:
-    """Pairs of elements as those of devices: the properties of operations that send."""
+    """Pairs of elements as pairs of devices: the properties of operations that send."""
     pairs = [[row[source], row[target]] for row in rows(ctx, axes) for source, target in perm]
     listed = f"dense<{pairs}>" if pairs else "dense<>"
     return f"{_CHANNEL}, source_target_pairs = {listed} : tensor<{len(pairs)}x2xi64>"

@@ -278,8 +278,8 @@ class UnreducedReduceScatter(Exchange):
 
 @final
 class ReduceScatter(Exchange):
-    """The sum over all elements, of which each gets its part along an axis.  (C1) the axis divides
-    into that many parts."""
+    """The sum over all elements. Each element gets its part of the sum along an axis.  (C1) the
+    axis divides into that many parts."""
 
     __slots__ = ()
     name = "reduce_scatter"
@@ -434,8 +434,8 @@ class AllToAll(Exchange):
     def on_batch(self, x: Any, params: Params) -> tuple[Any, int | None]:
         split, concat = params["split_axis"], params["concat_axis"]
         parts = _divided(x, split, np.shape(x)[:1])
-        # The number of the part becomes that of the element, and the element's becomes the place
-        # among what is joined.
+        # The number of the part becomes the number of the element; the element's number becomes the
+        # place among the joined parts.
         sent = structure.moveaxis(structure.moveaxis(parts, split, 0), 1, concat)
         return _merged(sent, concat, 2), 0
 
@@ -586,7 +586,8 @@ def psum_scatter(
     axis_index_groups: Groups = None,
     tiled: bool = False,
 ) -> Any:
-    """The sum over the elements of a named axis, of which each gets its part along an axis.
+    """The sum over the elements of a named axis. Each element gets its part of the sum along an
+    axis.
 
     x: a pytree of arrays; their axis scatter_dimension has the size of the named axis and goes
     away, or if tiled a multiple of it and stays.

@@ -94,7 +94,7 @@ def ragged_all_to_all(
         me = dynamic_index_in_dim(places % np.int32(n), me, 0, keepdims=False)
 
     def towards_me(v: Array) -> Any:
-        """int32[sender, part]: what all senders say of the rows that they send here."""
+        """int32[sender, part]: the numbers of all senders about the rows that they send here."""
         table = reshape(
             all_gather(
                 convert_element_type(v, np.dtype(np.int32)), axis_name, axis_index_groups=groups

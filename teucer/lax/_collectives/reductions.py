@@ -38,8 +38,7 @@ __all__ = [
 
 
 def varying_over(x: Any, names: Sequence[Any]) -> Any:
-    """x, whose type says that it may vary over those of the named axes that are manual, and are
-    told of in types."""
+    """x, cast to vary over the manual axes among the named ones, if types show them."""
     return array_ops.vary(x, named.manual_axes().intersection(names))
 
 
@@ -53,7 +52,7 @@ def checked(op: str, x: Any) -> Any:
 
 
 class AllReduce(varying.Collective):
-    """x reduced over named axes: an element gets the result of all, or of those of its group in
+    """x reduced over named axes: an element gets the result over all elements, or over its group in
     axis_index_groups.
 
     reduce(x, axes) reduces axes of an array; repeated(x, size) is the result for equal elements; op
@@ -221,7 +220,7 @@ def _all_reduce(
 def _number_within(
     axes: Sequence[Any], groups: Sequence[Sequence[int]], of: Callable[[Sequence[int], int], int]
 ) -> Any:
-    """int32[]: what `of` says of the group of this element (`number_within`)."""
+    """int32[]: `of(...)` for the group of this element (`number_within`)."""
     return dynamic_index_in_dim(
         number_within(groups, of), axis_index(tuple(axes)), 0, keepdims=False
     )

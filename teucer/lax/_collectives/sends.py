@@ -31,8 +31,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 class _OfSends(Collective):
-    """An operation along the pairs (source, target) of perm, of which one operand or result is a
-    token.
+    """An operation along the pairs (source, target) of perm; one operand or result is a token.
 
     (C1) sources are distinct, and so are targets.  (C2) all of them are elements of the axes.
     """

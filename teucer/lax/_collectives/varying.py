@@ -1,6 +1,6 @@
 """Types of manual mesh axes (`shard_map`).
 
-Casts between what they say of values, and the collectives that change it.
+Casts between such types, and the collectives that change them.
 
 Along a manual axis a value varies, is the same everywhere, is parts of a sum that is still to be
 taken (unreduced), or is the same while its cotangent is such parts (reduced).
@@ -38,7 +38,7 @@ def names_of(axis_name: AxisName) -> tuple[Any, ...]:
 
 
 def size_of(names: Sequence[Any], op: str = "the collective") -> Any:
-    """The number of elements of named axes, of which `op` speaks.
+    """The number of elements of the named axes of `op`.
 
     Raises NameError for a name that no axis in force has.
     """
@@ -137,10 +137,10 @@ class PSumInvariant(Cast):
 
 
 class SumCast(Cast):
-    """A cast or collective between what types say of manual axes: x varies, is the same everywhere,
-    is still to be summed (unreduced), or its cotangent is (reduced).
+    """A cast or collective between kinds of variation over manual axes: x varies, is the same
+    everywhere, is still to be summed (unreduced), or its cotangent is (reduced).
 
-    before, after: what the type says of the axes of the operand and of the result. op: the
+    before, after: the kinds of the operand and of the result over the axes. op: the
     collective of devices, or None where the parts stay as they are. kind: how unreduced parts of
     the operand are combined. The transpose goes the other way, with unreduced and reduced
     exchanged; that of a maximum or minimum is never asked for (`PartitionSpec.to_ct_spec`).
@@ -195,7 +195,7 @@ _EXCHANGED: dict[str | None, str] = {"unreduced": "reduced", "reduced": "unreduc
 
 
 def state_of(aval: ShapedArray, name: Hashable) -> str | None:
-    """What a type says of a manual axis: "varying", "unreduced", "reduced", or None where values
+    """The kind of a type over a manual axis: "varying", "unreduced", "reduced", or None if values
     are the same everywhere."""
     return next(
         (

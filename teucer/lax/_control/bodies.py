@@ -1,8 +1,6 @@
-"""What control flow shares.
-
-User functions staged as jaxprs without constants, carries whose types settle, transformed jaxprs
-put in order, and running a primitive that carries jaxprs as one program. Predicates, and the number
-of the branch that one chooses.
+"""Helpers of control flow: user functions staged as jaxprs without constants, carries whose types
+settle, transformed jaxprs put in order, and running a primitive that carries jaxprs as one program.
+Also predicates, and the branch that one chooses.
 """
 
 from __future__ import annotations
@@ -51,8 +49,8 @@ __all__ = [
 
 
 class Body(NamedTuple):
-    """A function staged for control flow. What it closes over are the first inputs of its jaxpr,
-    with values `consts`."""
+    """A function staged for control flow. Values that it closes over are the first inputs of its
+    jaxpr, with values `consts`."""
 
     jaxpr: ClosedJaxpr
     consts: tuple[Any, ...]
@@ -319,8 +317,8 @@ def _carry_message(head: str, fun: Callable[..., object], lines: Sequence[str], 
 
 
 def vma_hints(values: Iterable[tuple[object, object, str]]) -> list[str]:
-    """What to do where the first type of a value varies over fewer manual axes than the second;
-    each with what messages call it."""
+    """Remedies for values whose first type varies over fewer manual axes than the second. values:
+    (first type, second type, name in messages)."""
     hints = [
         f"applying `jax.lax.pcast(..., {axes}, to='varying')` to the {what}."
         for one, other, what in values
@@ -449,8 +447,8 @@ def _at(path: Any) -> str:
 
 
 def reordered(closed: ClosedJaxpr, ins: Sequence[int], outs: Sequence[int]) -> ClosedJaxpr:
-    """The jaxpr without constants whose inputs and results are those of the given numbers, in that
-    order."""
+    """The jaxpr without constants that has only the inputs and results with the given numbers, in
+    that order."""
     ins, outs = tuple(ins), tuple(outs)
     if ins == tuple(range(len(closed.jaxpr.invars))) and outs == tuple(
         range(len(closed.jaxpr.outvars))
@@ -511,7 +509,7 @@ def set_order(ctx: Context, order: Sequence[Any]) -> None:
 
 
 def order_out(ctx: Context, order: Sequence[object]) -> list[Any]:
-    """What callbacks after this point are to wait for: one value or none, as `order` holds."""
+    """The value that later callbacks wait for: one value or none, as `order` has."""
     return [ctx.order] if order else []
 
 

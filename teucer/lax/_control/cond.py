@@ -409,8 +409,7 @@ def _union(flags: Any) -> list[bool]:
 
 
 def _joined(avals: Avals) -> Any:
-    """The type of a result of all branches: weak if it is in the first one, which is that for
-    False."""
+    """The type of a result of all branches: weak if it is weak in the first branch, for False."""
     return avals[0]
 
 
@@ -427,8 +426,8 @@ def _hoisted(branches: Sequence[ClosedJaxpr]) -> tuple[tuple[ClosedJaxpr, ...], 
 
 
 def _taking(branches: Sequence[ClosedJaxpr], counts: Axes, avals: Avals) -> tuple[ClosedJaxpr, ...]:
-    """Branches whose first inputs are constants of their own, taking those of all the branches one
-    after the other."""
+    """Branches whose first inputs are their own constants, changed to take the constants of all
+    branches, one branch after the other."""
     out, at = [], 0
     for closed, count in zip(branches, counts, strict=True):
         here = slice(at, at + count)
@@ -571,7 +570,8 @@ def _select_branches(
             for ys in zip(*cases, strict=True)
         ]
     )
-    # What every branch hands on from an operand is that operand, which need not be batched.
+    # A result that every branch passes on from an operand is that operand, which need not be
+    # batched.
     same = _handed_on(branches)
     return (
         [y if i is None else operands[i] for y, i in zip(outs, same, strict=True)],
@@ -725,7 +725,8 @@ def _clamped(index: ArrayLike, aval: ShapedArray, n: int) -> Any:
 def bind_branches(
     index: object, bodies: Sequence[Body], flat: Sequence[object], **params: object
 ) -> Any:
-    """Bind cond_p on staged branches of equal types. What several close over is an operand once.
+    """Bind cond_p on staged branches of equal types. A value that several close over is an operand
+    once.
 
     Where devices may take different branches (shard_map) operands are cast before to vary as the
     index does: derivatives of casts are sums over devices, in which all must take part.

@@ -1,4 +1,4 @@
-"""The groups of a scan's operands and results, as JAX says them from release 0.11 on.
+"""The groups of a scan's operands and results, in the form of JAX from release 0.11 on.
 
 There `ft_in` and `ft_out` are flat trees: `ft_in.update(operands).unpack()` gives consts, carry and
 xs. Our own rules count (`num_consts`, `num_carry`); libraries read either.
@@ -81,7 +81,7 @@ class FlatTree:
         return self.update(map(f, self.vals))
 
     def map2(self, other: FlatTree, f: Callable[[Any, Any], Any]) -> FlatTree:
-        """The same groups with f of each value and that of another tree."""
+        """The same groups, with f(value, value of another tree) in each place."""
         return self.update(f(x, y) for x, y in zip(self.vals, other.vals, strict=True))
 
     def enumerate(self) -> FlatTree:

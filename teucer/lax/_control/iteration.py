@@ -174,8 +174,8 @@ def bind_scan(
     jaxpr: ClosedJaxpr,
     **params: object,
 ) -> list[Any]:
-    """Bind scan_p on (consts, carry, xs). What the body passes on is not looped: a carry that it
-    returns as it is becomes a constant, and ys that are xs are not copied."""
+    """Bind scan_p on (consts, carry, xs). Values that the body passes on are not looped: a carry
+    that it returns unchanged becomes a constant, and ys that are xs are not copied."""
     consts, carry, xs = operands
     n_consts, n_carry = len(consts), len(carry)
     in_carry, in_xs = bodies.split_list(jaxpr.jaxpr.invars[n_consts:], n_carry)
@@ -345,9 +345,9 @@ def fori_loop(
 ) -> Any:
     """val = body_fun(i, val) for i = lower, lower + 1, ..., upper - 1.
 
-    Where lower and upper are known when the program is traced this is a `scan` from int(lower) to
-    int(upper), of which reverse mode keeps each step; otherwise it is a `while_loop`. For
-    upper <= lower the value is init_val.
+    If lower and upper are known when the program is traced, this is a `scan` from int(lower) to
+    int(upper), and reverse mode keeps each step; otherwise it is a `while_loop`. For upper <= lower
+    the value is init_val.
     unroll: how many steps make one iteration of the compiled loop; only where the bounds are known.
     There body_fun gets i as a weakly typed integer, and elsewhere in the dtype of `lower`. Raises
     TypeError if the bounds differ in dtype, or body_fun returns another type than it takes.

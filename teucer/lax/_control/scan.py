@@ -187,8 +187,8 @@ class Scan(Primitive):
     def on_low(
         self, operands: Sequence[object], avals: Sequence[AvalQDD], **params: Unpack[ScanParams]
     ) -> Any:
-        """Constants that change are in references. The types of xs and ys are those of all elements
-        together."""
+        """Constants that change are in references. The types of xs and ys include the axis of
+        steps."""
         num_consts, num_carry = params["num_consts"], params["num_carry"]
         refuse_mutable(self, avals[num_consts:])
         refs: dict[int, list[Any]] = {}
@@ -377,7 +377,7 @@ class Scan(Primitive):
             if carried == used[:n]:
                 break
             used[:n] = carried
-        # What is carried is taken even if the last step alone gives it.
+        # A carry is kept even if only its last value is used.
         body, taken = dce_closed(
             closed, used, [*[False] * m, *carried, *[False] * (len(taken) - m - n)]
         )
@@ -386,8 +386,8 @@ class Scan(Primitive):
         )
 
     def saving(self, eqn: Eqn, used: Sequence[bool], cut: CutBody) -> Saving | None:
-        """What is saved of each step is stacked. What is carried is computed again, from what is
-        saved where it can be."""
+        """Saved values of each step are stacked. The carry is computed again, from saved values if
+        possible."""
         closed, n = eqn.params["jaxpr"], eqn.params["num_carry"]
         taken = [*[True] * n, *used[n:]]
         found = cut(closed, taken)
@@ -571,7 +571,7 @@ def _make_cut(
 
 
 def _invariant_vars(jaxpr: Jaxpr, constant: Sequence[Var]) -> set[Var]:
-    """What an iteration computes from constants only: the same at each step."""
+    """The part of an iteration that depends on constants only: the same at each step."""
     found = {*constant, *jaxpr.constvars}
     for eqn in jaxpr.eqns:
         if not eqn.effects and all(type(v) is Literal or v in found for v in eqn.invars):

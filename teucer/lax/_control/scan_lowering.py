@@ -66,8 +66,8 @@ def lower_scan(
 
     if straight:
         return results(*_straight(ctx, apply, length, init, xs, y_avals, reverse))
-    # The loop's body has a type also where there are no steps: then there is an element that nobody
-    # asks for.
+    # The loop's body needs types even if there are no steps. Then there is one element, which is
+    # never read.
     capacity = max_dim(length, 1)
     xs = [_resized(ctx, x, length, capacity) for x in xs]
     buffers = [_zeros(ctx, unmapped_aval(a, 0, capacity)) for a in y_avals]

@@ -50,7 +50,7 @@ __all__ = ["custom_linear_solve", "custom_root", "linear_solve_p"]
 
 
 class SolveParts(NamedTuple):
-    """What belongs to each of the four functions of a linear solve."""
+    """Values for each of the four functions of a linear solve."""
 
     matvec: Any
     vecmat: Any
@@ -244,14 +244,14 @@ def custom_linear_solve(
 
     b: a tree of arrays; matvec: a linear function from such a tree to another, which may close over
     arrays.
-    solve: called as solve(matvec, b); it need not be differentiable, and its accuracy is that of
-    the derivatives.
+    solve: called as solve(matvec, b); it need not be differentiable, and derivatives are as
+    accurate as it is.
     transpose_solve: called as transpose_solve(vecmat, b), solves with the transposed matrix, for
     reverse mode.
     symmetric: the matrix is symmetric; `solve` solves the transposed system too, unless there is a
     transpose_solve.
     has_aux: solve returns (x, aux), and so does this; aux has no derivative.
-    Raises ValueError if a function returns arrays of other shapes than those of b.
+    Raises ValueError if a function returns arrays of other shapes than b has.
 
     >>> import teucer as jax
     >>> jax.lax.custom_linear_solve(lambda x: 4. * x, 2., lambda matvec, b: b / 4., symmetric=True)
@@ -382,7 +382,7 @@ def custom_root(
         derivative of f at the root. For reverse mode it must be linear in y as JAX traces it;
         custom_linear_solve, or y / g(1.0) for scalars, is.
     has_aux: solve returns (root, aux), and so does this; aux has no derivative.
-    Raises TypeError if a function returns another tree than that of initial_guess.
+    Raises TypeError if a function returns another tree than initial_guess has.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> root = lambda a: jax.lax.custom_root(lambda x: x * x - a, 1., lambda f, x: jnp.sqrt(a),

@@ -98,9 +98,9 @@ def _as_params(loop: structure.Loop) -> dict[str, Any]:
 class While(Primitive):
     """Apply body_jaxpr to the carry while cond_jaxpr of it is true.
 
-    Operands are the consts of cond_jaxpr, those of body_jaxpr, and the carry; results are the last
-    carry. (C1) neither jaxpr has constants; body_jaxpr returns a carry of the types that it takes.
-    (C2) cond_jaxpr returns a boolean scalar.
+    Operands are the consts of cond_jaxpr, the consts of body_jaxpr, and the carry; results are the
+    last carry. (C1) neither jaxpr has constants; body_jaxpr returns a carry of the types that it
+    takes. (C2) cond_jaxpr returns a boolean scalar.
     """
 
     __slots__ = ()
@@ -461,12 +461,12 @@ def _masked(
     checked: bool,
     once: bool,
 ) -> tuple[ClosedJaxpr, ClosedJaxpr]:
-    """Condition and body of a batch of loops: go on while any goes on, and leave those that are
-    done as they are.
+    """Condition and body of a batch of loops: go on while any loop goes on, and leave finished
+    loops as they are.
 
     shared: which operands of the body have no axis of the batch. The body does not change them.
-    checked: under `checkify`. What the body does for loops that are done must not fail: it does
-        there what it does for one that goes on.
+    checked: under `checkify`. The body must not fail for finished loops: for them it computes as
+    for a loop that goes on.
     once: the condition runs once a step, since its effects are ordered. The carry then ends with
     what it gave.
     """

@@ -54,7 +54,8 @@ def conv_transpose(
     lhs: T[batch, spatial..., features]; rhs: T[spatial..., features, output features], or as
     dimension_numbers says.
     padding: 'SAME' gives strides * size elements; 'VALID' all that the kernel reaches; pairs pad
-    the spread lhs, or with use_consistent_padding are those of the convolution that is transposed.
+    the spread lhs, or with use_consistent_padding they are the padding of the convolution that is
+    transposed.
     transpose_kernel: flip the kernel's spatial axes and exchange its features, which makes this the
     gradient of that convolution. Raises ValueError for unknown padding, or more than three spatial
     axes without dimension_numbers.

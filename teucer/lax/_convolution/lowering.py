@@ -27,8 +27,8 @@ def convolution(
     jaxlib 0.10.2).
     """
     if any(p < 0 for pair in window["padding"] for p in pair):
-        # XLA's CPU convolution reads out of bounds for negative padding. What one side takes away
-        # the other may have to add first.
+        # XLA's CPU convolution reads out of bounds for negative padding. If one side crops, the
+        # other may have to pad first.
         lhs, window = spread(
             ctx, lhs, window, [pads if min(pads) < 0 else (0, 0) for pads in window["padding"]]
         )

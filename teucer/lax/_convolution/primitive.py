@@ -221,8 +221,8 @@ class ConvGeneralDilated(Primitive):
         dims: Dims,
         **params: Unpack[ConvGeneralDilatedParams],
     ) -> Any:
-        """The batch merges with other axes for the convolution, of which the compiler divides what
-        it likes."""
+        """The batch merges with other axes for the convolution. The compiler may divide the merged
+        axis as it likes."""
         from teucer.lax._sharding import laid_out  # for arrays over meshes
 
         free: ConvGeneralDilatedParams = {**params, "out_sharding": None}

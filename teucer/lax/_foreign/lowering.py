@@ -73,7 +73,7 @@ def ffi_lowering(
     backend_config: attributes of the call, to which the parameters of the primitive come; a string
         for one that is not typed.
     extra_attributes: other attributes of the operation by name, as text or as MLIR has them.
-    result_types: types of results, by default those of the equation. skip_ffi_layout_processing:
+    result_types: types of results, by default as of the equation. skip_ffi_layout_processing:
     layouts are given, for all arrays, as they are to be written.
     """
 

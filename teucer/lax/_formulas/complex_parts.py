@@ -1,10 +1,10 @@
-"""Complex functions by those of their parts.
+"""Complex functions by functions of their parts.
 
 XLA's cancel where a part is small, and are nan where a factor overflows alone.
 
 Formulas of complex128 take XLA's functions. Those of complex64 are series of float64 (`wide`)
-where that is fast: they are faster, and leave digits over. Elsewhere they are those of complex128
-in float32. Kahan, Branch cuts for complex elementary functions, in The State of the Art in
+where that is fast: they are faster, and leave digits over. Elsewhere the formulas of complex128 are
+used in float32. Kahan, Branch cuts for complex elementary functions, in The State of the Art in
 Numerical Analysis (1987).
 """
 
@@ -59,7 +59,7 @@ class Functions(NamedTuple):
     grow: a -> e^a - 1, and a factor of e^a: its root where that could overflow alone, else e^a
     itself.
     rooted: whether that factor is the root.
-    largest: the largest a of which the square of sinh a is finite, or that matters.
+    largest: the largest a for which the square of sinh a is finite, or matters.
     """
 
     turn: Function
@@ -225,11 +225,11 @@ FORMULAS = {
 
 
 # Inverse functions in the first quadrant. Signs of the parts say where an argument is beside a cut.
-# What is said of infinities and nan is C99's (annex G.6).
+# Results for infinities and nan follow C99 (annex G.6).
 
 
 def _with_sign(x: Array, of: Array) -> Any:
-    """|x| with the sign of another number, that of a zero too."""
+    """|x| with the sign of another number; zeros have signs too."""
     integer = np.dtype(f"i{typeof(of).dtype.itemsize}")
     bits = bitcast_convert_type_p.call(of, new_dtype=integer)[0]
     return where_else(ops.lt(bits, number(0, integer)), ops.neg(ops.abs(x)), ops.abs(x))
@@ -300,8 +300,7 @@ SIGNS = {
 }
 
 
-# Of complex64: formulas of float64, of which the parts have enough digits, and in which no square
-# overflows.
+# For complex64: formulas in float64, which have digits enough, and in which no square overflows.
 
 
 def _wide_atanh(a: Array, b: Array) -> tuple[Any, Any]:

@@ -27,7 +27,7 @@ def _bitcast(x: Array, dtype: np.dtype[Any]) -> Any:
 
 
 def halves(x: Array) -> tuple[Any, Any]:
-    """x as the sum of two numbers of half as many digits, of which products are exact."""
+    """x as the sum of two numbers of half as many digits, so that their products are exact."""
     dtype = typeof(x).dtype
     bits = np.dtype(f"u{dtype.itemsize}")
     unit = 1 << (dtypes.finfo(dtype).nmant // 2 + 1)
@@ -75,7 +75,7 @@ def log_in_two(x: Array) -> tuple[Any, Any]:
     below = plus(f, 2)
     s = quotient(f, below)
     product, product_rest = exact_product(s, below)
-    # What f lacks of s (2 + f), of which the sum was rounded too.
+    # The error of f: the rest of s (2 + f), whose sum was rounded too.
     error = ops.div(
         ops.sub(
             ops.sub(ops.sub(f, product), product_rest), ops.mul(s, ops.sub(f, plus(below, -2)))

@@ -221,8 +221,7 @@ def _power(x: Array) -> tuple[Any, Any]:
 
 
 def _as_float(k: Array, like: Array) -> Any:
-    """A small whole number as a float, since not all processors convert those of 64 bits in
-    vectors."""
+    """A small whole number as a float. Not all processors convert 64-bit integers in vectors."""
     dtype, integer = typeof(like).dtype, _integer(like)
     shifter = np.asarray(_shifter(like), dtype)
     bits = number(shifter.view(integer), integer)

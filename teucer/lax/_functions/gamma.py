@@ -129,8 +129,8 @@ def log_gamma(x: Array) -> Any:
         ops.lt(x, scalar_like(x, 0)),
     )
     # log gamma has zeros at 1 and 2: near them it is by a series divided by (x - 1) (x - 2), for
-    # which elements in (0, 3.25) are brought to [0.75, 2.25]. `factor` is what that leaves of
-    # gamma, of which the logarithm is to be added.
+    # which elements in (0, 3.25) are brought to [0.75, 2.25]. `factor` is the remaining factor of
+    # gamma, whose logarithm is to be added.
     is_above = ops.bitwise_and(ops.gt(a, high), ops.lt(a, end))
     shifted = where_else(is_low, plus(a, 1), where_else(is_above, plus(a, -1), a))
     shifted = chosen_not(ops.lt(a, end), shifted, 1)
@@ -140,8 +140,8 @@ def log_gamma(x: Array) -> Any:
     if far > 3.25:
         is_between = ops.bitwise_and(ops.ge(a, end), ops.lt(a, scalar_like(a, far)))
         factor = where_else(is_between, _gamma_near(chosen_not(is_between, a, 2)), factor)
-    # Below 0 by reflection: log(pi / (a |sin(pi a)|)) less that of a, or, for small a, less that of
-    # 1 + a.
+    # Below 0 by reflection: log(pi / (a |sin(pi a)|)) less log gamma(a), or, for small a, less log
+    # gamma(1 + a).
     logarithm = log(where_else(ops.bitwise_or(is_far, is_low), a, factor))
     b = chosen_not(is_far, a, far)
     series = plus(

@@ -1,4 +1,4 @@
-"""What error functions and the normal distribution are made of.
+"""Parts of error functions and of the normal distribution.
 
 E^-x^2 to its last digits, and erfc(x) without it.
 """
@@ -58,7 +58,7 @@ def erf_inv_of(x: Array) -> Any:
     """The inverse of erf; infinite at -1 and 1, nan beyond.
 
     Method: series in w = -log(1 - x^2), and in its root where it is large. Giles, GPU Computing
-    Gems (2011) 109. Here of the factors 1 - x and 1 + x, of which the first is exact near 1.
+    Gems (2011) 109. Here w uses the factors 1 - x and 1 + x; the first is exact near 1.
     """
     a = abs(x)
     w = neg(log(mul(less(1, a), plus(a, 1))))

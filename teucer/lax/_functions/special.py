@@ -88,8 +88,8 @@ bessel_i1e: Function
 
 
 def _gauss(name: str, scale: float, reference: str) -> families.Elementwise:
-    """The row of e^(-scale x^2). lax has no function of it. Its derivatives are not those of the
-    parts that its square is made of."""
+    """The row of e^(-scale x^2). lax has no function for it. Its derivatives are not the
+    derivatives of the parts of its square."""
 
     def tangent(t: Array, y: Array, x: Array) -> Any:
         # Beyond 64 y is 0, also at infinity, where the product would be nan.

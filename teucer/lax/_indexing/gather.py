@@ -217,7 +217,7 @@ class Scatter(Primitive):
     """x with updates put into, or combined with, the windows at the places that indices name.
 
     (C1) operand and updates have one dtype.  (C2) as `gather` C1.  (C3) as `gather` C2.  (C4)
-    windows fit into x, and the other axes of updates are those of indices.  (C5) as `gather` C4.
+    windows fit into x, and the other axes of updates are the axes of indices.  (C5) as `gather` C4.
     """
 
     __slots__ = ()
@@ -329,7 +329,7 @@ class Scatter(Primitive):
     padded = dialects.padded.rule(_padded_indexing.scatter)
 
 
-# By operation of StableHLO, what becomes of an element and its update.
+# By operation of StableHLO, the function of an element and its update.
 _COMBINED: dict[str, Callable[[Any, Any], Any]] = {
     "": lambda old, new: new,
     "add": _elementwise.add,
@@ -639,10 +639,10 @@ def scatter(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """operand with the windows at the places that are the rows of scatter_indices replaced by
-    updates.
+    """operand with windows replaced by updates. The rows of scatter_indices are the places of the
+    windows.
 
-    mode: what becomes of windows outside the operand: left out ("drop" or "fill", the default),
+    mode: the treatment of windows outside the operand: left out ("drop" or "fill", the default),
     moved inside ("clip"), or promised not to exist ("promise_in_bounds"). Of several updates of one
     element, any one may win. Raises TypeError if shapes, dtypes or dimension numbers do not fit,
     ValueError for indices that are not integers.

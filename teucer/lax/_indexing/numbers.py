@@ -22,10 +22,9 @@ __all__ = ["GatherDimensionNumbers", "GatherScatterMode", "ScatterDimensionNumbe
 
 
 class GatherScatterMode(enum.Enum):
-    """What becomes of windows that do not lie within the operand.
-
-    CLIP: they are moved inside. FILL_OR_DROP: gather gives a fill value, scatter leaves them out.
-    PROMISE_IN_BOUNDS: the caller says that there are none. ONE_HOT: as FILL_OR_DROP, for scatter.
+    """The treatment of windows that do not lie within the operand. CLIP: they are moved inside.
+    FILL_OR_DROP: gather gives a fill value, scatter leaves them out. PROMISE_IN_BOUNDS: the caller
+    promises that there are none. ONE_HOT: as FILL_OR_DROP, for scatter.
     """
 
     CLIP = 1
@@ -409,7 +408,7 @@ def _interleaved(
 
 
 def fill_for(dtype: DTypeLike) -> Any:
-    """What `gather` gives for places outside the operand: NaN, the least signed or greatest
+    """The fill value of `gather` for places outside the operand: NaN, the least signed or greatest
     unsigned integer, or True.
 
     >>> fill_for(np.dtype("int8"))

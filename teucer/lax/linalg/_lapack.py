@@ -1,6 +1,5 @@
-"""What the factorizations share.
-
-Their checks, their batching, and calls of jaxlib's kernels, LAPACK's and those on GPUs.
+"""Helpers of the factorizations: checks, batching, and calls of jaxlib's kernels, LAPACK's and
+those for GPUs.
 """
 
 from __future__ import annotations
@@ -194,8 +193,8 @@ def built_in(
     avals: Sequence[ShapedArray],
     config: str | None = None,
 ) -> Any:
-    """What the compiler's own factorization in place of a LAPACK routine gives; None where it has
-    none. config: what it is told, a string of StableHLO."""
+    """The results of the compiler's own factorization in place of a LAPACK routine; None if it has
+    none. config: its options, a string of StableHLO."""
     target = ctx.target.kernels.built_in.get(routine)
     if target is None:
         return None
@@ -289,7 +288,7 @@ def _partitioning(n_batch: int, operands: Sequence[Any], results: Sequence[Any])
     """Attributes that let the partitioner divide a call along its batch axes: matrices of a batch
     stay on their devices.
 
-    To Shardy the axes of each array are factors, of which those of the batch are shared.
+    To Shardy the axes of each array are factors; batch axes are shared factors.
     """
     sizes: list[Any] = list(operands[0].shape[:n_batch])
 

@@ -118,8 +118,7 @@ def qdwh(
 
     x: T[m, n], m >= n  ->  u: T[m, n], h: T[n, n], number of steps: int32, whether they converged:
     bool
-    max_iterations: at most so many steps. eps: the precision aimed at, that of the dtype by
-    default.
+    max_iterations: at most so many steps. eps: the precision aimed at, by default of the dtype.
     dynamic_shape: (rows, columns) of the part of x that counts; the rest is taken as zero, and
     gives zero. is_hermitian has no effect here.
     Raises ValueError if m < n or x is not a matrix, TypeError for dtypes.

@@ -280,7 +280,7 @@ def _completed(q: ArrayLike) -> Any:
 
     Q = I - V T V^H with V lower trapezoidal and T upper triangular (Schreiber & Van Loan, SISSC 10
     (1989) 53), so that with E = [I, 0]^T, W = E - q = V T V_1^H and its first n rows W_1 = V_1 T
-    V_1^H the last columns are those of I - W W_1^-H W^H.
+    V_1^H the last columns are the last columns of I - W W_1^-H W^H.
     """
     rows = typeof(q).ndim - 2
     m, n = typeof(q).shape[-2:]

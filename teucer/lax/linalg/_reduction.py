@@ -206,7 +206,7 @@ def hessenberg(a: ArrayLike) -> tuple[Array, Array]:
 
 
 def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Array, Array]:
-    """Tridiagonal form of Hermitian matrices: a = Q T Q^H, of which the lower (or upper) triangle
+    """Tridiagonal form of Hermitian matrices: a = Q T Q^H. Only the lower (or upper) triangle of a
     is read.
 
     a: T[..., n, n]  ->  Householder vectors of Q: T[..., n, n], diagonal of T: real[..., n], its

@@ -104,7 +104,7 @@ def _stacked(rows: Sequence[Any]) -> Any:
 
 
 def _magnitude(x: Array) -> Any:
-    """What LAPACK compares pivots by."""
+    """The size by which LAPACK compares pivots."""
     if typeof(x).dtype.kind == "c":
         return add(absolute(real(x)), absolute(imag(x)))
     return absolute(x)
@@ -140,7 +140,7 @@ def _reduced(row: Any, pivot: Any, k: int) -> tuple[Any, Any]:
     after that)."""
     head, top = _part(row, k, k + 1), _part(pivot, k, k + 1)
     zero = full(typeof(head).shape, 0, typeof(head).dtype)
-    # Where the pivot is 0 so are those below, and nothing is done.
+    # Where the pivot is 0, so are the elements below, and nothing is done.
     factor = select(eq(top, zero), head, div(head, top))
     rest = _part(pivot, k + 1)
     return factor, sub(_part(row, k + 1), _times(factor, rest))
@@ -277,8 +277,8 @@ def triangular(
 
 
 def cholesky(x: Array) -> Any:
-    """The lower triangular factor of Hermitian matrices, of which the lower triangle is read; NaN
-    where one is not positive definite."""
+    """The lower triangular factor of Hermitian matrices, whose lower triangles are read; NaN for a
+    matrix that is not positive definite."""
     a = _in_front(x)
     n = typeof(a).shape[0]
     e = [[_part(_row(a, i), j, j + 1) for j in range(i + 1)] for i in range(n)]

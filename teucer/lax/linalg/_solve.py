@@ -186,8 +186,8 @@ class TriangularSolve(Primitive):
         b: ArrayLike | Undefined,
         **params: Unpack[TriangularSolveParams],
     ) -> Any:
-        # The transpose of A^-1 is (A^T)^-1, without conjugation: conj(A) has no name here but that
-        # of conj(A) itself.
+        # The transpose of A^-1 is (A^T)^-1, without conjugation: there is no parameter for conj(A),
+        # so conj(A) itself is the operand.
         if params["conjugate_a"]:
             a = conjugate(a)
         return None, self.call(

@@ -306,7 +306,7 @@ def _on_gpu_by_bidiagonal(
 
 
 class _Scales(NamedTuple):
-    """What the parts of a tangent are multiplied by: 1 / (s_j - s_i), 1 / (s_j + s_i), 1 / s."""
+    """Factors of the parts of a tangent: 1 / (s_j - s_i), 1 / (s_j + s_i), 1 / s."""
 
     differences: Any
     sums: Any
@@ -314,7 +314,7 @@ class _Scales(NamedTuple):
 
 
 def _scales(s: Array, inner: Array, *, single: bool) -> tuple[_Scales, _Scales, Any]:
-    """The scales where values are neither equal nor zero, and else 0; those of turns; and the
+    """The scales, 0 for pairs of equal values and for zeros; the scales of turns; and the
     directions of singular values.
 
     A value of zero is equal to its negative.

@@ -58,8 +58,8 @@ def svd_by_polar(x: Array, *, full_matrices: bool, compute_uv: bool) -> tuple[An
 
 
 def _completed(u: Array, full_matrices: bool) -> Any:
-    """Orthonormal columns, of which the first are those of u that have length 1: vectors of
-    singular values of zero may have any."""
+    """Orthonormal columns: first the columns of u that have length 1, then any. Columns for
+    singular values of zero may have another length."""
     q, r = qr(u, full_matrices=full_matrices)
     n = typeof(u).shape[1]
     phases = diagonal(slice_in_dim(r, 0, n, axis=0))

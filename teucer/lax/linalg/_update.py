@@ -106,7 +106,7 @@ def _rotated(ctx: Context, r: Any, w: Any) -> Any:
             binary("multiply", spread(cosine), vector),
             binary("multiply", spread(sine), row),
         )
-        # Columns before k are not touched; those of R are zero there.
+        # Columns before k are not touched; there R is zero.
         before = hlo.compare(ctx, index, hlo.broadcast_in_dim(ctx, k, index.shape, ()), "LT")
         turned, rest = hlo.select(ctx, before, row, turned), hlo.select(ctx, before, vector, rest)
         matrix = hlo.dynamic_update_slice(
@@ -149,7 +149,7 @@ def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
 
 @final
 class SymmetricProduct(_lapack.MatrixPrimitive):
-    """alpha A A^T + beta C, of which only the lower triangle counts.
+    """alpha A A^T + beta C. Only the lower triangle counts.
 
     (C1) A is [..., n, m] and C [..., n, n].  (C2) one real floating dtype.
     """
@@ -210,7 +210,7 @@ def symmetric_product(
     beta: float = 0.0,
     symmetrize_output: bool = False,
 ) -> Array:
-    """alpha a a^T + beta c for symmetric c, of which the lower triangle is meant.
+    """alpha a a^T + beta c for symmetric c. Only the lower triangle of c is read.
 
     a_matrix: real[..., n, m]; c_matrix: real[..., n, n]  ->  real[..., n, n]
     With symmetrize_output the upper triangle is made from the lower one.

@@ -57,7 +57,7 @@ def correlate(
     precision: PrecisionLike = None,
 ) -> Array:
     """The correlation: the convolution with the conjugate of in2 in reverse. Arguments and errors
-    are those of `convolve`.
+    are as for `convolve`.
 
     >>> correlate(jnp.array([1., 2., 3.]), jnp.array([1., 0.])).tolist()
     [0.0, 1.0, 2.0, 3.0]
@@ -107,7 +107,7 @@ def correlate2d(
     fillvalue: float = 0,
     precision: PrecisionLike = None,
 ) -> Array:
-    """As `correlate`, of two axes. Arguments and errors are those of `convolve2d`.
+    """As `correlate`, over two axes. Arguments and errors are as for `convolve2d`.
 
     >>> correlate2d(jnp.eye(2), jnp.eye(2), mode="same").tolist()
     [[2.0, 0.0], [0.0, 1.0]]

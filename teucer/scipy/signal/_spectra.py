@@ -18,7 +18,7 @@ from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
 from teucer.scipy._operands import along_last, matrices
 
-# What the argument boundary says -> the mode of jnp.pad and its arguments.
+# The argument `boundary` -> the mode of jnp.pad and its arguments.
 _EXTENSIONS: dict[str | None, tuple[str, dict[str, str]]] = {
     "even": ("reflect", {}),
     "odd": ("reflect", {"reflect_type": "odd"}),
@@ -76,8 +76,8 @@ def _detrend(data: ArrayLike, axis: int, type: str, breaks: tuple[int, ...]) -> 
 
 
 def _without_line(x: Array) -> Any:
-    """What the line that fits best leaves: the projection off the constant and the centred places,
-    which are orthogonal."""
+    """The rest after subtracting the line that fits best: the projection off the constant and the
+    centred places, which are orthogonal."""
     places = np.arange(x.shape[-1]) - (x.shape[-1] - 1) / 2
     norm = np.sqrt(np.sum(places**2)) or 1.0
     unit = along_last(jnp.asarray(places / norm, x.real.dtype), x).astype(x.dtype)
@@ -144,7 +144,7 @@ def _windows(
 
 
 def _without_trend(detrend: object) -> Callable[[Any], Any]:
-    """What the argument says, as a function of windows in the last axis."""
+    """The argument `detrend` as a function of windows along the last axis."""
     if not detrend:
         return lambda x: x
     if callable(detrend):
@@ -299,7 +299,7 @@ def stft(
 
     boundary: by what the signal is continued for half a window at both ends: "even", "odd"
     (mirrored, about the point at the end), "constant", "zeros", or None. padded: continue it by
-    zeros to a whole number of windows. Other arguments and errors are those of `csd`.
+    zeros to a whole number of windows. Other arguments and errors are as for `csd`.
 
     >>> frequencies, times, transforms = stft(jnp.ones(8), nperseg=4)
     >>> transforms.shape, times.tolist()
@@ -356,13 +356,12 @@ def istft(
     time_axis: int = -1,
     freq_axis: int = -2,
 ) -> tuple[Array, Array]:
-    """Times, and the signal of which `stft` gives Zxx, as far as windows overlap.
+    """Times, and the signal whose `stft` is Zxx, as far as windows overlap.
 
     Zxx: complex, with frequencies along freq_axis and windows along time_axis. input_onesided:
     without negative frequencies.
-    boundary: whether the signal was continued at both ends. Other arguments are those that `stft`
-    was given. Raises ValueError for arrays of less than two axes, equal axes, and lengths that do
-    not fit.
+    boundary: whether the signal was continued at both ends. Other arguments are as given to `stft`.
+    Raises ValueError for arrays of less than two axes, equal axes, and lengths that do not fit.
 
     >>> _, _, transforms = stft(jnp.arange(8.), nperseg=4)
     >>> istft(transforms)[1].round().tolist()
@@ -400,7 +399,7 @@ def istft(
     if boundary:
         total, norm = (v[..., half : v.shape[-1] - half] for v in (total, norm))
     signal = total / along_last(jnp.where(norm > 1e-10, norm, 1).astype(total.dtype), total)
-    # The axis of time stays where it was, less that of frequencies.
+    # The axis of time stays where it was, counted without the axis of frequencies.
     at = time - (frequency < time)
     return jnp.arange(signal.shape[-1], dtype=float) / jnp.asarray(fs, float), jnp.moveaxis(
         signal, -1, at

@@ -86,7 +86,7 @@ def _gennorm_log_density(z: Array, beta: Array) -> Any:
 
 
 def _gennorm_tail(z: Array, beta: Array) -> Any:
-    """Near 0, where |z|^beta may underflow, the density is that at 0."""
+    """Near 0, where |z|^beta may underflow, the density has its value at 0."""
     power = jnp.abs(z) ** beta
     is_near = power < float(jnp.finfo(power.dtype).eps)
     from_middle = jnp.abs(z) * jnp.exp(-special.gammaln(1 + 1 / beta))

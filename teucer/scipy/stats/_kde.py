@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @register_pytree_node_class
 class gaussian_kde:
-    """The density of which samples are, estimated by Gaussians around them.
+    """The density from which samples are drawn, estimated by Gaussians around them.
 
     dataset: T[n], or T[d, n], n samples of d numbers. weights: T[n], of the samples; they are made
     to sum to 1.
-    bw_method: the width of the Gaussians in units of that of the samples. It is "scott" (as None),
+    bw_method: the width of the Gaussians in units of the samples' width. It is "scott" (as None),
     "silverman", a number, or a function of the estimate. That has `n`, `d` and `neff`, the number
     of samples that weigh as much. Raises ValueError for shapes that do not fit, and
     NotImplementedError for complex samples.
@@ -86,7 +86,7 @@ class gaussian_kde:
         return (weights / jnp.sum(weights)).astype(self.dataset.dtype)
 
     def _factor(self, method: object) -> Any:
-        """The width of the Gaussians in units of that of the samples."""
+        """The width of the Gaussians in units of the samples' width."""
         if method is None or (isinstance(method, str) and method == "scott"):
             return self.neff ** (-1 / (self.d + 4))
         if isinstance(method, str) and method == "silverman":
@@ -145,7 +145,7 @@ class gaussian_kde:
         return _log_overlaps(points, self.dataset, self.covariance, self.weights)
 
     def integrate_gaussian(self, mean: Any, cov: Any) -> Any:
-        """The integral of the density times that of a normal distribution.
+        """The integral of the density times a normal density.
 
         mean: T[d], cov: T[d, d]; numbers where d is 1.
         Raises ValueError for other shapes.
@@ -209,8 +209,7 @@ class gaussian_kde:
     def integrate_box(
         self, low_bounds: object, high_bounds: object, maxpts: int | None = None
     ) -> NoReturn:
-        """Raises NotImplementedError: integrals in one dimension are those of
-        `integrate_box_1d`."""
+        """Raises NotImplementedError: use `integrate_box_1d` for integrals in one dimension."""
         raise NotImplementedError("only 1D box integrations are supported; use `integrate_box_1d`")
 
     def set_bandwidth(self, bw_method: object = None) -> NoReturn:

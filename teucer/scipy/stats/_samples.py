@@ -65,7 +65,8 @@ def rankdata(
 
     method: what elements that are equal get: the "average", "min" or "max" of their ranks, the
     "dense" rank, which counts only elements that differ, or the "ordinal" one, by place.
-    nan_policy: "propagate": ranks of a slice with a nan are nan; "omit": only that of the nan.
+    nan_policy: "propagate": ranks of a slice with a nan are nan; "omit": only the rank of the nan
+    is nan.
     Raises ValueError for other methods, NotImplementedError for other policies.
 
     >>> rankdata(jnp.array([1, 3, 2, 3]))

@@ -15,7 +15,7 @@ from teucer.numpy._library import LibraryFunction, fast
 from teucer.scipy._operands import inexact, real
 
 Function = Callable[..., Any]
-# What a row says of a point: a number, or a function of the shape parameters.
+# A point in a row: a number, or a function of the shape parameters.
 Point = float | Function
 
 _TEXTS = {
@@ -53,7 +53,7 @@ class Continuous:
     derivatives are 0 and not nan.
     logpdf, cdf, logcdf, sf, logsf: functions of z and the shape parameters; ppf, isf of a
     probability q and these.
-    valid: where shape parameters are those of a distribution, by default where all are positive;
+    valid: where shape parameters are valid, by default where all are positive;
     elsewhere results are nan, as for a scale that is not positive.
     analytic: whether the formulas hold for complex numbers; else these are refused.
     quantile: the name of q. example: arguments of the docstrings' examples. shown: what these give,
@@ -157,7 +157,7 @@ class Discrete:
     where there is none.
     logpmf, cdf, sf: functions of k and the shape parameters. logsf: another, or the logarithm of sf
     does. ppf: of a probability q and these.
-    valid: where shape parameters are those of a distribution; elsewhere results are nan.
+    valid: where shape parameters are valid; elsewhere results are nan.
     """
 
     name: str
@@ -255,7 +255,7 @@ class Discrete:
 
 
 def log_of_share(share: Function, rest: Function | None, *args: Any) -> Any:
-    """The logarithm of a probability, by that of the rest where it is near 1."""
+    """The logarithm of a probability; near 1 computed by the complement."""
     p = share(*args)
     if rest is None or jnp.iscomplexobj(p):
         return jnp.log(p)
@@ -275,7 +275,7 @@ def complement(p: Array, direct: Array, rest: Array) -> Any:
 def _where_valid(
     family: Continuous | Discrete, value: Array, shapes: list[Any], scale: Any = 1
 ) -> Any:
-    """A value where the parameters are those of a distribution, else nan."""
+    """A value where the parameters are valid, else nan."""
     return jnp.where(family.valid(*shapes) & (scale > 0), value, jnp.nan)
 
 

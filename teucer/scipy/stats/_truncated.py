@@ -28,8 +28,8 @@ def log_cdf(z: ArrayLike, a: ArrayLike, b: ArrayLike) -> Any:
 
 
 def _log_cdf_inside(z: Any, a: Any, b: Any) -> Any:
-    """By the probability of values from a to z, or, where most are there, by that of values from z
-    to b."""
+    """By the probability of values from a to z; if most are there, by the probability of values
+    from z to b."""
     inside = jnp.where((z == a) | (z == b), 0.5 * (a + b), z)
     whole = _log_mass(a, b)
     below, rest = _log_ratio(_log_mass(a, inside), whole), _log_ratio(_log_mass(inside, b), whole)

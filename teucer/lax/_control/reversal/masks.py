@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class Masks(NamedTuple):
-    """What the bodies of loops that go back together mask.
+    """Masks in the bodies of loops that go back together.
 
     lengths: the type of the lengths, an array or a number that differs from device to device.
-    counter: that of a counter. states, cts: those that belong to one of the loops; the others are
-    common. joint: whether loops take part in the steps of others, by collectives. Then they do so
-    with the last state of all, as they did in the loop. Otherwise they stay at the last state at
+    counter: the type of a counter. states, cts: those that belong to one of the loops; the others
+    are common. joint: whether loops take part in the steps of others, by collectives. Then they do
+    so with the last state of all, as they did in the loop. Otherwise they stay at the last state at
     which the body has been evaluated, so that no derivative is asked for where it has not.
     """
 
@@ -62,7 +62,7 @@ class Masks(NamedTuple):
             going = self._below(i, lengths)
             if not self.joint and all(self.cts):
                 return self._selected(going, closed(*consts, *state, *cts), cts, self.cts)
-            # What loops that wait give to others, and to what is common, is zero.
+            # Waiting loops give zeros to other loops and to common values.
             zeros = [array_ops.zeros(a) for a in closed.out_avals]
             given = self._selected(going, cts, zeros, self.cts)
             outs = closed(*consts, *state, *given)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Parts(NamedTuple):
-    """What belongs to each group of operands."""
+    """The groups of operands, or of values for each operand."""
 
     steps: Any
     forward_consts: list[Any]
@@ -50,7 +50,7 @@ class Parts(NamedTuple):
 
 
 def parts(xs: Sequence[Any], forward: ClosedJaxpr, back: ClosedJaxpr) -> Parts:
-    """Operands, or what is said of each, by group."""
+    """Operands, or values for each operand, by group."""
     n, k = len(forward.jaxpr.outvars), len(back.jaxpr.outvars)
     own = len(forward.jaxpr.invars) - n, len(back.jaxpr.invars) - n - k
     (steps,), *groups = split_list(xs, 1, *own, n)
@@ -64,10 +64,11 @@ def _as_call(operands: Sequence[Any], **params: Unpack[ReversedParams]) -> struc
 @structure.structured(structure.Call, _as_call, lambda call: {})
 @final
 class ReversedWhile(Primitive):
-    """The cotangents before a loop, from those after it.
+    """The cotangents before a loop, from the cotangents after it.
 
-    Operands are the number of steps, the consts of `forward`, those of `back`, the first state, and
-    the last cotangents; results are the first cotangents. forward: (consts, state) -> next state.
+    Operands are the number of steps, the consts of `forward`, the consts of `back`, the first
+    state, and the last cotangents; results are the first cotangents. forward: (consts, state) ->
+    next state.
     back: (consts, state before a step, cotangents after it) -> cotangents before it. loop: the
     primitive of while loops. count: the type of the number of steps.
     (C1) the jaxprs have no constants and no effects, and return what they carry in the types in
@@ -134,8 +135,8 @@ class ReversedWhile(Primitive):
         return split_tangents(outs, cts_move)
 
     def partial_eval(self, trace: PartialTrace, args: Sequence[ArrayLike], params: Params) -> Any:
-        """Where cotangents alone are unknown, or all is, the whole is recorded. What remains is
-        done loop by loop."""
+        """If only cotangents are unknown, or everything is, the whole call is recorded. Other cases
+        are cut loop by loop."""
         unknown = parts([trace.is_unknown(x) for x in args], params["forward"], params["back"])
         first = (unknown.steps, *unknown.forward_consts, *unknown.back_consts, *unknown.state)
         if unknown.steps or (all(unknown.cts) and not any(first)):

@@ -88,8 +88,8 @@ class Backwards(NamedTuple):
 
     forward: (known consts, known carry) -> known carry. pull: (known consts, known carry, sums of
     cotangents of unknown consts, cotangents of the unknown carry) -> sums, cotangents. Known consts
-    are the constants of `split.known`, and those of the loop. moves, given: which unknown consts,
-    and which of the unknown carry, have a cotangent.
+    are the constants of `split.known`, and the loop's own. moves, given: which unknown consts, and
+    which of the unknown carry, have a cotangent.
     """
 
     forward: ClosedJaxpr

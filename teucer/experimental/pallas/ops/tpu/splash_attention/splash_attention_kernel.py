@@ -87,11 +87,9 @@ class _Options(NamedTuple):
 
 @final
 class SplashAttentionKernel:
-    """What `make_splash_mha` gives: a function of q, k, v, segment_ids and sinks, and a pytree, to
-    be an operand of `shard_map`.
-
-    heads, rows: the places of the heads and queries that it is called on, int[heads] and
-    int[queries]. seen: the mask, if an array.
+    """The result of `make_splash_mha`: a function of q, k, v, segment_ids and sinks. It is a
+    pytree, so that it can be an operand of `shard_map`. heads, rows: the places of the heads and
+    queries that it is called on, int[heads] and int[queries]. seen: the mask, if an array.
     """
 
     def __init__(self, heads: Any, rows: Any, seen: Any, options: _Options) -> None:
@@ -270,7 +268,7 @@ NUM_LANES, NUM_SUBLANES = 128, 8
 # The axes of matrix products, x @ y and x @ y.T.
 NN_DIM_NUMBERS = (((1,), (0,)), ((), ()))
 NT_DIM_NUMBERS = (((1,), (1,)), ((), ()))
-# What attention gives: the result, or with save_residuals a pair.
+# The result of attention; with save_residuals a pair.
 SplashCustomReturnType = Array | tuple[Array, tuple[Array]]
 
 

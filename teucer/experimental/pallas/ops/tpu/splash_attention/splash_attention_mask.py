@@ -68,14 +68,14 @@ class _Pair(Mask):
 
 
 class LogicalOr(_Pair):
-    """What either of two masks lets through."""
+    """The union of two masks."""
 
     def sees(self, rows: _Places, columns: _Places) -> Any:
         return self.left.sees(rows, columns) | self.right.sees(rows, columns)
 
 
 class LogicalAnd(_Pair):
-    """What both of two masks let through."""
+    """The intersection of two masks."""
 
     def sees(self, rows: _Places, columns: _Places) -> Any:
         return self.left.sees(rows, columns) & self.right.sees(rows, columns)
@@ -254,7 +254,7 @@ def make_chunk_attention_mask(shape: tuple[int, int], chunk_size: int) -> np.nda
 
 
 def make_random_mask(shape: tuple[int, int], sparsity: float, seed: int) -> np.ndarray:
-    """A mask of which a share of `sparsity` is False, by NumPy's old generator.
+    """A random mask, by NumPy's old generator; a share of `sparsity` of it is False.
 
     >>> make_random_mask((1, 2), 1.0, 0).tolist()
     [[False, False]]
