@@ -1,4 +1,5 @@
-"""Host values that several processes must give alike: compared before they become arrays over all.
+"""Host values that several processes must give alike, compared before they become arrays over all.
+
 Each process writes a hash of its values to the coordination service and reads the hashes of the
 others. Only where one differs are values exchanged, for the error.
 """

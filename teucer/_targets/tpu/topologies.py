@@ -1,6 +1,7 @@
-"""Names of TPU topologies, checked, since libtpu takes names of pods that do not exist. Sizes are
-from https://docs.cloud.google.com/tpu/docs/v5p and the pages of other generations; the names are
-libtpu's.
+"""Names of TPU topologies, checked, since libtpu takes names of pods that do not exist.
+
+Sizes are from https://docs.cloud.google.com/tpu/docs/v5p and the pages of other generations; the
+names are libtpu's.
 """
 
 from __future__ import annotations

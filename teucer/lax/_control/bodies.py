@@ -1,6 +1,8 @@
-"""Helpers of control flow: user functions staged as jaxprs without constants, carries whose types
-settle, transformed jaxprs put in order, and running a primitive that carries jaxprs as one program.
-Also predicates, and the branch that one chooses.
+"""Helpers of control flow.
+
+User functions staged as jaxprs without constants, carries whose types settle, transformed jaxprs
+put in order, and running a primitive that carries jaxprs as one program. Also predicates, and the
+branch that one chooses.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Attention with a mask for each head, as MaxText, Keras and others use it. Names and arguments are
-as of JAX's kernel for TPUs. Here XLA compiles it as it is written, on every platform: memory grows
-with heads x queries x keys.
+"""Attention with a mask for each head, as MaxText, Keras and others use it.
+
+Names and arguments are as of JAX's kernel for TPUs. Here XLA compiles it as it is written, on every
+platform: memory grows with heads x queries x keys.
 """
 
 from teucer._base.lazy import listing
