@@ -390,13 +390,17 @@ def test_debug_print_shows_arrays_in_containers(capsys):
 
 @pytest.mark.parametrize(
     "platform, target",
-    [("cpu", "xla_ffi_python_cpu_callback"), ("cuda", "xla_ffi_python_gpu_callback")],
+    [
+        ("cpu", "xla_ffi_python_cpu_callback"),
+        ("cuda", "xla_ffi_python_gpu_callback"),
+        ("tpu", "pjrt_rendezvous"),
+    ],
 )
 def test_what_programs_call(platform, target):
     traced = jax.jit(lambda x: jax.pure_callback(np.sin, x, x)).trace(np.float32(1))
     assert target in traced.lower(lowering_platforms=(platform,)).as_text()
-    with pytest.raises(NotImplementedError, match="on CPU and GPU, not on tpu"):
-        traced.lower(lowering_platforms=("tpu",))
+    with pytest.raises(NotImplementedError, match="on CPU, GPU and TPU, not on metal"):
+        traced.lower(lowering_platforms=("metal",))
 
 
 # Forms and mistakes

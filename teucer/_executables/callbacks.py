@@ -6,7 +6,7 @@ import collections
 import re
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
 from teucer._base import config, errors
@@ -52,6 +52,19 @@ class Trampoline:
         if function is None:
             raise RuntimeError("the program that calls this function is gone.")
         return function(*args)
+
+
+def owned(callback: Any) -> Any:
+    """What the runtime is given of a callback that a program owns."""
+    if by_transfers([callback]):
+        return callback._replace(function=Trampoline(callback.function))
+    return Trampoline(callback)
+
+
+def by_transfers(callbacks: Sequence[Any]) -> bool:
+    """Whether there are callbacks to which a program sends, and from which it receives
+    (`transfers.ByTransfers`)."""
+    return bool(callbacks) and isinstance(callbacks[0], tuple)
 
 
 def note_failure(error: BaseException, where: str) -> None:

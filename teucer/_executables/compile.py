@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, 
 from teucer._base import config
 from teucer._core.provided import provided
 from teucer._executables import disk_cache, guard, prefetch, stored
-from teucer._executables.callbacks import Trampoline
+from teucer._executables.callbacks import owned
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
 
@@ -84,7 +84,7 @@ class Executable:
 
     def __init__(self, module: Module, callbacks: Sequence[Any] = ()) -> None:
         self._module, self._functions = module, callbacks
-        self._callbacks = tuple(map(Trampoline, callbacks))
+        self._callbacks = tuple(map(owned, callbacks))
         self._code: Any = None
         self._whole: Any = None
         self.source: Source = "compiled"

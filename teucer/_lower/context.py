@@ -21,6 +21,7 @@ from teucer._devices.partition import gives_parts
 from teucer._devices.placement import Named
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._devices.specs import UNCONSTRAINED, PartitionSpec
+from teucer._executables.callbacks import by_transfers
 from teucer._lower import text
 from teucer._lower.boundary import Argument, argument, boundary, donated_to, finished, returned
 from teucer._lower.module import Module
@@ -492,8 +493,9 @@ class Context:
 def emit_function(caller: Context, name: str, closed: ClosedJaxpr) -> str:
     """Add a private function for a closed jaxpr to the module; its symbol."""
     module = caller.module
-    symbol = module.unique_name(name)
-    module.emitted[closed.jaxpr, caller.platforms, caller.manual] = (symbol, closed.jaxpr)
+    symbol, called = module.unique_name(name), len(module.host_callbacks)
+    key = closed.jaxpr, caller.platforms, caller.manual
+    module.emitted[key] = (symbol, closed.jaxpr)
     ctx = Context(module, caller.platforms)
     ctx.manual = caller.manual
     args = [
@@ -502,6 +504,8 @@ def emit_function(caller: Context, name: str, closed: ClosedJaxpr) -> str:
     ]
     ctx.scalars = dict(zip(caller.scalars, args, strict=False))
     outs = ctx.inline(closed, *args[len(ctx.scalars) :])
+    if by_transfers(module.host_callbacks[called:]):  # each call has channels of its own
+        del module.emitted[key]
     signature = ", ".join(f"{v.name}: {text.tensor_type(v.aval)}" for v in args)
     results = ", ".join(text.tensor_type(v.aval) for v in outs)
     module.functions.append(

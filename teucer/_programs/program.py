@@ -11,7 +11,7 @@ from teucer._core.types import float0
 from teucer._devices import shardings
 from teucer._devices.placement import Memories, chosen_by_compiler
 from teucer._executables import effects
-from teucer._executables.callbacks import raise_put_off
+from teucer._executables.callbacks import by_transfers, raise_put_off
 from teucer._executables.compile import AnyExecutable, Executable, LoadedCode, OnDemand
 from teucer._programs.lower import Lowering
 from teucer._xla import arrays as xla_arrays
@@ -191,7 +191,7 @@ class Program:
             outs: list[Any] = xla_arrays.execute(*run)
             return outs
         outs, token = xla_arrays.execute_with_token(*run)
-        if self.callbacks and self.placement.mesh is not None:
+        if by_transfers(self.callbacks) or (self.callbacks and self.placement.mesh is not None):
             token.block_until_ready()
             raise_put_off()
         effects.watch(token, self)

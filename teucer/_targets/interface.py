@@ -36,6 +36,7 @@ class Kernels(NamedTuple):
         the names that it knows.
     lacks: by function, the algorithms that users may ask for and that the platform does not have.
     python, buffers: what calls Python on arrays, and on buffers; None where nothing does.
+    transfers: whether Python is called by transfers to the host and back.
     """
 
     lapack: bool = False
@@ -44,6 +45,7 @@ class Kernels(NamedTuple):
     lacks: Mapping[str, Collection[str]] = {"eigh": ("QDWH",)}
     python: str | None = None
     buffers: str | None = None
+    transfers: bool = False
 
 
 class Target:

@@ -328,8 +328,10 @@ def compile_text(
 def _compiled(client: Any, text: str, devices: Any, options: Any, callbacks: Sequence[Any]) -> Any:
     if callbacks:
         from teucer._xla import mlir  # 0.15 s to load, for programs with callbacks only
+        from teucer._xla.platforms import transfers
 
-        return client.compile_and_load(mlir.parse(text), devices, options, list(callbacks))
+        given = transfers.for_runtime(client, callbacks)
+        return client.compile_and_load(mlir.parse(text), devices, options, given)
     if "jax.uses_shape_polymorphism" in text.partition("\n")[0]:
         return client.compile_and_load(
             _jax.mlir.refine_polymorphic_shapes(text.encode()), devices, options

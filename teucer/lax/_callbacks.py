@@ -123,11 +123,18 @@ class _Callback(Primitive):
         sharding: SingleDeviceSharding | None = None,
         **params: object,
     ) -> Any:
-        if ctx.target.kernels.python is None:
+        kernels = ctx.target.kernels
+        if kernels.python is None and not kernels.transfers:
             raise NotImplementedError(
-                f"{self.name}: Python callbacks are implemented on CPU and GPU, not on "
+                f"{self.name}: Python callbacks are implemented on CPU, GPU and TPU, not on "
                 f"{ctx.platform}.\n  Run the function that calls Python on a CPU device: "
                 "device_put its arguments there."
+            )
+        if partitioned and kernels.transfers and ctx.may_divide():
+            raise NotImplementedError(
+                f"{self.name}: partitioned=True is not implemented on {ctx.platform}, where the "
+                "compiler divides the array.\n  Call it in shard_map, in which each device has "
+                "its part, and calls."
             )
 
         device = None if sharding is None else sharding._device
@@ -135,13 +142,14 @@ class _Callback(Primitive):
             ctx.module.name_device(device, ctx.named())
         where = f"the {self.name} of {fun_name(callback)}{places.where(ctx.source)}"
 
-        several = ctx.target.in_host_memory and ctx.module.mesh is not None
+        # Where a failure would leave a device, or others, waiting for ever.
+        goes_on = kernels.transfers or (ctx.target.in_host_memory and ctx.module.mesh is not None)
 
         def call(*args: object) -> tuple[Any, ...]:
             try:
                 return tuple(_checked(callback(*map(_for_python, args)), result_avals, callback))
             except BaseException as err:  # SystemExit at a prompt too
-                if several:
+                if goes_on:
                     put_off(err, where)
                     return tuple(np.zeros(aval.shape, aval.dtype) for aval in result_avals)
                 note_failure(err, where)
@@ -167,25 +175,33 @@ class _Callback(Primitive):
         ctx: Context,
         values: Sequence[Value],
         avals: Sequence[ShapedArray],
-        call: Callable[..., object],
+        call: Callable[..., tuple[Any, ...]],
         by_parts: bool = False,
         device: object = None,
     ) -> Any:
-        index = len(ctx.module.host_callbacks)
-        ctx.module.host_callbacks.append(call)
-        kernel = ctx.target.kernels.python
+        kernel, callbacks = ctx.target.kernels.python, ctx.module.host_callbacks
 
-        def custom_call(*values: Any, attributes: str = "") -> Any:
+        def alone(n_results: int) -> str:
+            # One device calls for all, which sees the whole; or each with its part.
+            apart = by_parts or ctx.manual is not None
+            return "" if apart else ctx.module.on_one_device(n_results, device)
+
+        def write(*values: Any) -> Any:
+            if kernel is None:
+                from teucer.lax import _host_transfers  # for TPUs
+
+                return _host_transfers.call(ctx, call, values, avals, alone)
+            callbacks.append(call)
             return hlo.custom_call(
                 ctx,
                 kernel.replace("ffi_", "ffi_partitioned_") if by_parts else kernel,
                 values,
                 avals,
-                config=f"{{index = {index} : ui64}}",
+                config=f"{{index = {len(callbacks) - 1} : ui64}}",
                 operand_layouts=[_row_major(v.aval) for v in values],
                 result_layouts=[_row_major(a) for a in avals],
                 has_side_effect=self.kind is not None,
-                attributes=attributes,
+                attributes=alone(len(avals)),
             )
 
         if ctx.manual is not None and not ctx.all_manual():
@@ -206,18 +222,9 @@ class _Callback(Primitive):
                 [v.aval for v in values],
                 avals,
                 [whole] * len(avals),
-                custom_call,
+                write,
             )
-        # One device calls for all, which sees the whole; or each with its part.
-        return tuple(
-            map(
-                ctx.whole,
-                custom_call(
-                    *values,
-                    attributes="" if by_parts else ctx.module.on_one_device(len(avals), device),
-                ),
-            )
-        )
+        return tuple(map(ctx.whole, write(*values)))
 
     @dialects.on_keys.rule
     def on_keys(self, ctx: Context, *values: Value, **params: Any) -> Any:

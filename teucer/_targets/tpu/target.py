@@ -20,5 +20,6 @@ class TPU(Target):
             "syevd": "Eigh",
         },
         lacks={"eigh": ("QR", "QDWH"), "svd": ("QR", "JACOBI", "DIVIDE_AND_CONQUER")},
+        transfers=True,
     )
     wired = True
