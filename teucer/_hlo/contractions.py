@@ -9,7 +9,7 @@ import numpy as np
 
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import dilated
-from teucer._lower import hlo
+from teucer._hlo import rare_hlo
 
 if TYPE_CHECKING:
     from teucer._core.typing import Params, Size
@@ -65,7 +65,7 @@ def spread(
         (low[axis], high[axis]), interior[axis] = pad, dilation - 1
         shape[axis] = max(dilated(shape[axis], dilation) + sum(pad), 0)
     if any((*low, *high, *interior)):
-        lhs = hlo.pad(
+        lhs = rare_hlo.pad(
             ctx,
             lhs,
             ctx.constant(0, lhs.dtype),

@@ -12,6 +12,7 @@ import numpy as np
 
 from teucer._base.element_types import bit_width
 from teucer._core.types import ShapedArray
+from teucer._dimensions import dimensions
 from teucer._dimensions.dimensions import is_constant, is_symbolic
 from teucer._lower import hlo, text
 from teucer._lower.context import Context, Value
@@ -20,6 +21,33 @@ from teucer._lower.text import i64s
 
 if TYPE_CHECKING:
     from teucer._core.typing import Aval
+
+
+def pad(
+    ctx: Context,
+    x: Value,
+    value: Value,
+    low: Shape,
+    high: Shape,
+    interior: Shape,
+    aval: ShapedArray,
+) -> Value:
+    """Put value before, after and between the elements of x; negative amounts cut."""
+    if not any(
+        i != 0 and (dimensions.bounds(a).low < 0 or dimensions.bounds(b).low < 0)
+        for a, b, i in zip(low, high, interior, strict=True)
+    ):
+        return hlo.pad(ctx, x, value, low, high, interior, aval)
+    # First spread, then cut: XLA's partitioner aborts the process where one operation does both.
+    start = [dimensions.max_dim(-a, 0) for a in low]
+    before, after = ([dimensions.max_dim(a, 0) for a in side] for side in (low, high))
+    shape = tuple(
+        a + b + dimensions.dilated(n, i + 1)
+        for n, a, b, i in zip(x.shape, before, after, interior, strict=True)
+    )
+    wide = hlo.pad(ctx, x, value, before, after, interior, aval.update(shape=shape))
+    limits = [a + n for a, n in zip(start, aval.shape, strict=True)]
+    return hlo.slice(ctx, wide, start, limits, (1,) * len(start))
 
 
 def reduce_window(

@@ -17,6 +17,7 @@ from teucer._core.typing import Array, ArrayLike
 from teucer._devices import partition
 from teucer._devices.specs import PartitionSpec
 from teucer._dimensions import dimensions
+from teucer._hlo import rare_hlo
 from teucer._lower import hlo
 from teucer.lax import _elementwise, _structure
 from teucer.lax._costs import MOVE
@@ -279,30 +280,7 @@ class Pad(Primitive):
         padding_config: Sequence[tuple[int, int, int]],
     ) -> Any:
         low, high, interior = zip(*padding_config, strict=True) if padding_config else ((), (), ())
-        aval = ctx.avals_out[0].strengthen()
-        if not any(
-            i != 0 and (dimensions.bounds(a).low < 0 or dimensions.bounds(b).low < 0)
-            for a, b, i in padding_config
-        ):
-            return (hlo.pad(ctx, x, value, low, high, interior, aval),)
-        # First spread, then cut: XLA's partitioner aborts the process where one operation does
-        # both.
-        start = [dimensions.max_dim(-a, 0) for a in low]
-        before, after = ([dimensions.max_dim(a, 0) for a in side] for side in (low, high))
-        shape = tuple(
-            a + b + dimensions.dilated(n, i + 1)
-            for n, a, b, i in zip(x.shape, before, after, interior, strict=True)
-        )
-        wide = hlo.pad(ctx, x, value, before, after, interior, aval.update(shape=shape))
-        return (
-            hlo.slice(
-                ctx,
-                wide,
-                start,
-                [a + n for a, n in zip(start, aval.shape, strict=True)],
-                (1,) * len(start),
-            ),
-        )
+        return (rare_hlo.pad(ctx, x, value, low, high, interior, ctx.avals_out[0].strengthen()),)
 
     def jvp(
         self, primals: Sequence[ArrayLike], tangents: Sequence[object], *, padding_config: object
