@@ -83,4 +83,6 @@ __all__ = ["__version__", *_names]  # noqa: PLE0604  # the names are strings, fr
 # Gives arrays and tracers their operators. Last, since the modules of numpy import this package.
 with rarely_collected:
     importlib.import_module("teucer.numpy")
-importlib.import_module("teucer._base.tracebacks").hide_frames_of_uncaught()
+importlib.import_module("teucer._advice.uncaught").watch(
+    importlib.import_module("teucer._base.tracebacks").treat_uncaught
+)

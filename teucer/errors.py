@@ -1,15 +1,26 @@
 """The exceptions that Teucer raises of its own; everything else is a plain ValueError, TypeError or
 IndexError."""
 
-from teucer._base.errors import ConcretizationTypeError as ConcretizationTypeError
-from teucer._base.errors import InconclusiveDimensionOperation as InconclusiveDimensionOperation
-from teucer._base.errors import JAXIndexError as JAXIndexError
-from teucer._base.errors import JaxprTypeError as JaxprTypeError
-from teucer._base.errors import JaxRuntimeError as JaxRuntimeError
-from teucer._base.errors import JAXTypeError as JAXTypeError
-from teucer._base.errors import KeyReuseError as KeyReuseError
-from teucer._base.errors import NonConcreteBooleanIndexError as NonConcreteBooleanIndexError
-from teucer._base.errors import TracerArrayConversionError as TracerArrayConversionError
-from teucer._base.errors import TracerBoolConversionError as TracerBoolConversionError
-from teucer._base.errors import TracerIntegerConversionError as TracerIntegerConversionError
-from teucer._base.errors import UnexpectedTracerError as UnexpectedTracerError
+from teucer._base.lazy import lazy_module
+
+__getattr__, __dir__, __all__ = lazy_module(
+    __name__,
+    {
+        "teucer._base.errors": (
+            "ConcretizationTypeError InconclusiveDimensionOperation JAXIndexError JaxprTypeError "
+            "JaxRuntimeError JAXTypeError KeyReuseError NonConcreteBooleanIndexError "
+            "TracerArrayConversionError TracerBoolConversionError TracerIntegerConversionError "
+            # Those that JAX raises, but does not hand on.
+            "DeviceCountError ForbiddenCollectiveError NonlinearOnPartsError ShardingTypeError "
+            "TypePromotionError UnexpectedTracerError UnsupportedDtypeError"
+        ),
+        "teucer._base.tracebacks": "UnfilteredStackTrace",
+        "teucer._core.missing": "MissingRule",
+        "teucer._derived.custom_calls": "CustomVJPException",
+        "teucer._devices.links": "Unreachable",
+        "teucer._devices.placement": "IncompatibleDevices",
+        "teucer._devices.shardings": "IndivisibleError",
+        "teucer._devices.specs": "DuplicateSpecError",
+        "teucer._pallas.checked": "KernelError",
+    },
+)

@@ -28,6 +28,7 @@ MODULES = (
     "teucer.api_util",
     "teucer.custom_derivatives",
     "teucer.debug",
+    "teucer.errors",
     "teucer.experimental.pallas",
     "teucer.experimental.sparse",
     "teucer.experimental.sparse.api",

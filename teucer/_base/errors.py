@@ -258,6 +258,12 @@ for _public in (
     KeyReuseError,
     JaxprTypeError,
     InconclusiveDimensionOperation,
+    ShardingTypeError,
+    ForbiddenCollectiveError,
+    NonlinearOnPartsError,
+    UnsupportedDtypeError,
+    DeviceCountError,
+    TypePromotionError,
 ):
     _public.__module__ = "teucer.errors"  # as whom they print
 

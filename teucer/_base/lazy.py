@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
+from teucer._advice.guarding import guarded
+
 # on_handing(module, name, value): what is done with a name that a public module hands on for the
 # first time
 # (`teucer.compat`).
@@ -45,13 +47,13 @@ def lazy_module(
             raise lacking(module, name) from None
         loaded = importlib.import_module(source)
         value: object = loaded if other == "." else getattr(loaded, other)
-        value = finish(value) if finish is not None else value
+        value = guarded(finish(value) if finish is not None else value)
         setattr(sys.modules[module], name, value)
         if on_handing is not None:
             on_handing(module, name, value)
         return value
 
-    return __getattr__, listing(module, where), list(where)
+    return guarded(__getattr__), listing(module, where), list(where)
 
 
 def lacking(module: str, name: str) -> AttributeError:

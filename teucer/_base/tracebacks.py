@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import ParamSpec, TypeVar
 
+from teucer._advice.guarding import boundaries, on_error
 from teucer._base import config
 from teucer._base.functions import fun_name
 from teucer._base.source import is_internal
-from teucer._xla import dispatcher
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,6 +27,8 @@ NOTE = (
 class UnfilteredStackTrace(Exception):
     """The cause of an exception whose traceback was shortened: it has the whole of it."""
 
+    __module__ = "teucer.errors"
+
 
 def api_boundary(
     fun: Callable[P, R], like: Callable[..., object] | None = None, doc: str | None = None
@@ -38,7 +40,7 @@ def api_boundary(
     docstring.
     off: leave them. tracebackhide: mark them, for IPython and pytest. remove_frames: take them out;
     the cause of the exception is an `UnfilteredStackTrace` with all. quiet_remove_frames: take them
-    out and say so in a note. auto: tracebackhide under IPython, else quiet_remove_frames.
+    out and say so in a note. auto: quiet_remove_frames.
     """
 
     def boundary(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -46,10 +48,10 @@ def api_boundary(
         try:
             return fun(*args, **kwargs)
         except Exception as err:
-            treat(err)
+            treat(err, sys._getframe(1))
             raise
 
-    dispatcher.boundaries.add(boundary.__code__)
+    boundaries.add(boundary.__code__)
     named: Callable[..., object] = fun if like is None else like
     try:
         functools.update_wrapper(boundary, named)
@@ -61,17 +63,19 @@ def api_boundary(
     return boundary
 
 
-def treat(err: Exception) -> None:
-    """Hide frames of an error that leaves a boundary, unless one further out will."""
-    frame = sys._getframe(1).f_back
+def treat(err: Exception, frame: FrameType | None) -> None:
+    """Hide frames of an error that leaves a boundary, unless one further out will.
+
+    frame: the caller of the boundary.
+    """
     while frame is not None:
-        if frame.f_code in dispatcher.boundaries:
+        if frame.f_code in boundaries:
             return
         frame = frame.f_back
     hide_frames(err)
 
 
-dispatcher.on_error.append(treat)
+on_error.append(treat)
 
 
 def boundary_of(
@@ -88,12 +92,11 @@ def hide_frames(err: BaseException) -> None:
     """Treat the traceback of an exception, and those of its causes, as `jax_traceback_filtering`
     says."""
     mode = config.traceback_filtering.value
-    if mode == "auto":
-        mode = (
-            "tracebackhide" if "IPython" in sys.modules and _in_ipython() else "quiet_remove_frames"
-        )
+    if mode == "auto":  # IPython would show the innermost frame even if it is marked
+        mode = "quiet_remove_frames"
     if mode == "off":
         return
+    advise(err)
     changed = False
     whole = err.__traceback__
     for link in _chain(err):
@@ -114,29 +117,24 @@ def hide_frames(err: BaseException) -> None:
         err.__cause__ = unfiltered.with_traceback(whole)
 
 
-def hide_frames_of_uncaught() -> None:
-    """Have Python print exceptions that nobody catches as `hide_frames` leaves them, also where no
-    boundary was passed."""
-    previous = sys.excepthook
+def advise(err: BaseException) -> None:
+    """Note in an exception that Teucer raised what to do, and where the guide explains it; once."""
+    from teucer._advice import remedies  # of errors alone
 
-    def hook(
-        kind: type[BaseException], err: BaseException, traceback: TracebackType | None
-    ) -> None:
-        if without_own_frames(traceback) is not None:  # else the error is one of ours alone
-            hide_frames(err)
-            traceback = err.__traceback__
-        previous(kind, err, traceback)
+    notes = getattr(err, "__notes__", ())
+    for note in () if any(map(remedies.is_note, notes)) else remedies.told(err):
+        err.add_note(note)
 
-    sys.excepthook = hook
+
+def treat_uncaught(err: BaseException) -> None:
+    """Hide the frames of an error that nobody catches, which may have passed no boundary."""
+    if without_own_frames(err.__traceback__) is not None:  # else the error is one of ours alone
+        hide_frames(err)
 
 
 def is_excluded(file: str) -> bool:
     """Whether a library has its frames of the file left out."""
     return file.startswith(tuple(excluded))
-
-
-def _in_ipython() -> bool:
-    return sys.modules["IPython"].get_ipython() is not None
 
 
 def _chain(err: BaseException) -> list[BaseException]:

@@ -180,7 +180,7 @@ def check_leaves(call: FlatCall, fun: Callable[..., object], what: str) -> tuple
             leaf_names(fun, call.tree, [i for i, _ in call.statics[0]]), call.leaves, strict=True
         ):
             if not is_valid_type(x):
-                from teucer import _advice  # of errors alone
+                from teucer._advice import mistakes  # of errors alone
 
                 raise TypeError(
                     f"Error interpreting argument to {fun_text(fun)} as an abstract array. The "
@@ -190,7 +190,7 @@ def check_leaves(call: FlatCall, fun: Callable[..., object], what: str) -> tuple
                     "them. This typically means that a jit-wrapped function was called with a "
                     "non-array argument, and this argument was not marked as static using the "
                     "static_argnums or static_argnames parameters of jax.jit."
-                    + _advice.on_value(x, path)
+                    + mistakes.on_value(x, path)
                     + (
                         (
                             "\n  An array of another library becomes one by jnp.asarray(x) or, "

@@ -32,6 +32,8 @@ _REMEDIES = {
 class MissingRule(NotImplementedError):
     """A transformation met a primitive that has no rule for it."""
 
+    __module__ = "teucer.errors"
+
 
 class NotLinear(MissingRule):
     """A transpose rule met operands in which its primitive is not linear."""
@@ -70,7 +72,10 @@ def no_rule(primitive: Primitive, what: str, rule: str, operands: Sequence[objec
     if told:
         lines.append(f"    {primitive.name}: {', '.join(told)}")
     kind = type(primitive)
-    if not kind.__module__.startswith("teucer."):  # a library's class: its author can add the rule
+    if kind.__module__.partition(".")[0] not in (
+        "teucer",
+        "jax",
+    ):  # a library's class: its author can add the rule
         lines.append(f"  Define {kind.__name__}.{rule}.")
     elif rule in _REMEDIES:
         lines.append(f"  {_REMEDIES[rule].format(name=primitive.name)}")

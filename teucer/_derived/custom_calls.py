@@ -419,6 +419,8 @@ class CustomVJPException(TypeError):
     """A function with a rule of its own is differentiated with respect to a value that its rule
     cannot see."""
 
+    __module__ = "teucer.errors"
+
 
 def closed_over(kind: str, name: str) -> Exception:
     return CustomVJPException(

@@ -290,12 +290,12 @@ def _put_leaf(x: Value, where: object, copy: bool) -> Any:
         and not hasattr(where, "sharding")
         and not hasattr(where, "platform")
     ):
-        from teucer import _advice  # of errors alone
+        from teucer._advice import mistakes  # of errors alone
 
         raise ValueError(
             "`jax.device_put` only accepts `None`, `jax.sharding.Sharding`, `jax.Device`, "
             "`Format`, `jax.memory.Space` or a pytree of these values. Received invalid value: "
-            f"{where}{_advice.on_place(where)}"
+            f"{where}{mistakes.on_place(where)}"
         )
     refuse_high("device_put", typeof(x))
     where = _stated(where)

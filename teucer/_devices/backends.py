@@ -190,11 +190,11 @@ def client_of(platform: Any = None) -> Any:
             return clients[name]
     failed = [n for n in (platform, *_ALIASES.get(platform, ())) if n in _failures]
     why = f": {_failures[failed[0]]}" if failed else ""
-    from teucer import _advice  # of errors alone
+    from teucer._advice import mistakes  # of errors alone
 
     raise RuntimeError(
         f"Unknown backend {platform}{why}. Available backends are {list(clients)}."
-        + ("" if why else _advice.on_platform(platform))
+        + ("" if why else mistakes.on_platform(platform))
     )
 
 

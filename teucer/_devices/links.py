@@ -79,6 +79,8 @@ class _Conversation:
 class Unreachable(RuntimeError):
     """Another process cannot be connected with."""
 
+    __module__ = "teucer.errors"
+
 
 class Links:
     """The links of a process with others.

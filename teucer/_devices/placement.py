@@ -404,6 +404,8 @@ class IncompatibleDevices(ValueError):
     sharding or its devices. names: what messages call all arguments.
     """
 
+    __module__ = "teucer.errors"
+
     def __init__(
         self,
         placed: Sequence[tuple[Any, Any]],

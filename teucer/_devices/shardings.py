@@ -34,6 +34,8 @@ __all__ = [
 class IndivisibleError(ValueError):
     """An axis of an array cannot be cut into as many equal parts as its sharding says."""
 
+    __module__ = "teucer.errors"
+
 
 class DeviceSharding(Sharding):  # type: ignore[misc]  # jaxlib's classes are untyped
     """The members of a sharding that follow from its devices, in order, and from the number of

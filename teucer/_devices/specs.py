@@ -18,6 +18,8 @@ AS_IN_0_12 = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 12)
 class DuplicateSpecError(Exception):
     """A mesh axis partitions two axes of an array."""
 
+    __module__ = "teucer.errors"
+
     def naming(self, what: str) -> DuplicateSpecError:
         """The same of what the user calls the spec: in_shardings, say."""
         return DuplicateSpecError(str(self).replace("NamedSharding spec", what, 1))

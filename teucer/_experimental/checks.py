@@ -28,29 +28,41 @@ if TYPE_CHECKING:
 class JaxRuntimeError(ValueError):
     """A check failed, outside `checkify` or in an Error that is thrown."""
 
+    __module__ = "teucer.experimental.checkify"
+
 
 class CheckifyError(Exception):
     """A check that failed."""
+
+    __module__ = "teucer.experimental.checkify"
 
 
 @final
 class FailedCheckError(CheckifyError):
     """A `check` of the program failed."""
 
+    __module__ = "teucer.experimental.checkify"
+
 
 @final
 class NaNError(CheckifyError):
     """An operation gave a NaN."""
+
+    __module__ = "teucer.experimental.checkify"
 
 
 @final
 class DivisionByZeroError(CheckifyError):
     """A division by zero."""
 
+    __module__ = "teucer.experimental.checkify"
+
 
 @final
 class OOBError(CheckifyError):
     """An index out of bounds."""
+
+    __module__ = "teucer.experimental.checkify"
 
 
 @final

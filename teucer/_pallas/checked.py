@@ -67,6 +67,8 @@ class InterpretParams:
 class KernelError(RuntimeError):
     """A fault of a checked kernel."""
 
+    __module__ = "teucer.errors"
+
 
 @final
 class Memory:

@@ -28,13 +28,19 @@ Shape = tuple[int, ...]
 class SparseEfficiencyError(ValueError):
     """An operation would store far more than its operand."""
 
+    __module__ = "teucer.experimental.sparse.util"
+
 
 class SparseEfficiencyWarning(UserWarning):
     """An operation stores far more than its operand, or runs by a slow way."""
 
+    __module__ = "teucer.experimental.sparse.util"
+
 
 class CuSparseEfficiencyWarning(SparseEfficiencyWarning):
     """An operation on a GPU cannot use the library cuSPARSE."""
+
+    __module__ = "teucer.experimental.sparse.util"
 
 
 class SparseInfo(NamedTuple):

@@ -327,13 +327,13 @@ def check_grad_input(
 ) -> None:
     """Refuse what has no gradient. at: the tree of the arguments, and which leaf it is."""
     if not is_valid_type(x):
-        from teucer import _advice  # of errors alone
+        from teucer._advice import mistakes  # of errors alone
 
         path = pytrees.keystr(list(pytrees.leaf_paths(at[0]))[at[1]][1:]) if at else ""
         raise TypeError(
             f"{op}: Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type.\n"
             f"{path and f'    path: {path}' + chr(10)}"
-            "  Choose the arguments to differentiate with argnums." + _advice.on_value(x, path)
+            "  Choose the arguments to differentiate with argnums." + mistakes.on_value(x, path)
         )
     aval = typeof(x)
     if aval.is_high:
@@ -367,12 +367,12 @@ def _check_grad_output(
 ) -> None:
     outs = pullback.outs
     if len(outs) != 1 or pullback.out_tree.num_nodes != 1:
-        from teucer import _advice  # of errors alone
+        from teucer._advice import mistakes  # of errors alone
 
         raise TypeError(
             "Gradient only defined for scalar-output functions. Output was "
             f"{_tree_text(pullback)}.\n    function: {fun_name(fun)} at {where(fun)}"
-            + _advice.on_outputs(len(pullback.out_tree.children()))
+            + mistakes.on_outputs(len(pullback.out_tree.children()))
         )
     aval = typeof(outs[0])
     if aval.shape != ():

@@ -160,7 +160,9 @@ def _pull_given(
     try:
         in_cts = eqn.primitive.transpose(given, *values, **eqn.params)
     except NotLinear:
-        Primitive.transpose(eqn.primitive, given, *values)  # which says so
+        in_cts = None
+    if in_cts is None:  # said out here, so that the error has no other as its context
+        Primitive.transpose(eqn.primitive, given, *values)
     for u, value, ct in zip(invars, values, in_cts, strict=True):
         if ct is not None and type(value) is Undefined:
             _accumulate(ct_of, u, ct)

@@ -6,6 +6,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Self, TypeVar
 
+from teucer._advice.guarding import guarded_class
 from teucer._xla import pytree as xla
 from teucer._xla.pytree import DictKey, Function, PyTree
 
@@ -350,6 +351,7 @@ register_pytree_node(
 )
 
 
+@guarded_class
 class _Opaque:
     """A partial application as a plain function: functools.partial would merge it into the outer
     one."""
@@ -370,6 +372,7 @@ class _Opaque:
         return repr(self.__wrapped__)
 
 
+@guarded_class
 class Partial(functools.partial[PyTree]):
     """functools.partial as a pytree node: the bound arguments are children, the function part of
     the structure.

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from jaxlib import _hlo, _jax
 
+from teucer._advice.guarding import guard_member
+
 Array = _jax.Array
 if TYPE_CHECKING:
 
@@ -165,4 +167,5 @@ def first_named_sharding(make: Callable[[], Any]) -> None:
 def attach(cls: type, members: dict[str, Callable[..., Any] | property]) -> None:
     """Give the C++ array class methods and properties; it cannot be subclassed."""
     for name, member in members.items():
+        guard_member(member)
         setattr(cls, name, member)

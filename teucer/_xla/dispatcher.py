@@ -5,12 +5,13 @@ Flattens arguments, matches the signature, runs the executable; a miss calls Pyt
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from types import CodeType
 from typing import Any, NamedTuple
 
 from jaxlib import _jax
 
+from teucer._advice import guarding
 from teucer._xla import pytree
 
 PjitFunction = _jax.PjitFunction
@@ -19,9 +20,6 @@ set_tracer_class = _jax.set_tracer_class
 _shared = _jax.PjitFunctionCache(4096)
 # Wraps the function that each dispatcher calls on a miss, if there are several processes.
 around: Callable[..., Callable[..., Any]] | None = None
-# The handler for errors of misses, and the code objects of functions that handle errors.
-on_error: list[Callable[[Exception], None]] = []
-boundaries: set[CodeType] = set()
 
 
 class FastPath(NamedTuple):
@@ -83,11 +81,11 @@ def dispatcher(
                 inner.append(around(made, cache_miss))
             return inner[0](*args, **kwargs)
         except Exception as err:
-            for treat in on_error:
-                treat(err)
+            for treat in guarding.on_error:
+                treat(err, sys._getframe(1))
             raise
 
-    boundaries.add(miss.__code__)
+    guarding.boundaries.add(miss.__code__)
     return made(miss)
 
 

@@ -13,6 +13,7 @@ from teucer.cli import (
     _compat,
     _debug,
     _devices,
+    _explain,
     _export,
     _ffi,
     _jaxpr,
@@ -172,6 +173,10 @@ def _add_looking(commands: argparse._SubParsersAction) -> None:
     show.set_defaults(
         command=lambda options: _show.show(options.function, options.args, options.output)
     )
+
+    errors = commands.add_parser("errors", help="explain errors: what a section of the guide says")
+    errors.add_argument("section", nargs="?", help="as the last line of a message names it")
+    errors.set_defaults(command=lambda options: _explain.errors(options.section))
 
     debug = commands.add_parser(
         "debug", help="run a program line by line, also within functions that are compiled"

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
-from teucer._base import source
+from teucer._base import source, tracebacks
 from teucer._devices import processes
 from teucer.cli._errors import CommandError
 
@@ -48,8 +48,10 @@ def run(script: str, args: Sequence[str], at_end: Callable[[], None] = lambda: N
         raise
     except Exception as err:
         at_end()
+        err.__traceback__ = _from_file(err.__traceback__, path)
+        tracebacks.treat_uncaught(err)
         sys.last_value = err  # as the interpreter does, for what runs at the end of the process
-        traceback.print_exception(type(err), err, _from_file(err.__traceback__, path))
+        traceback.print_exception(type(err), err, err.__traceback__)
         return 1
     return 0
 

@@ -14,6 +14,8 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import final
 
+from teucer._advice import guarding
+
 _HIDDEN = ("teucer.cli", "teucer.compat")
 
 
@@ -43,6 +45,17 @@ def say_jax(module: ModuleType, name: str) -> None:
     for value in vars(module).values():
         if isinstance(value, type) and value.__module__ == name:
             value.__module__ = named
+        elif _is_public(value):
+            value.__module__ = "jax" + value.__module__.removeprefix("teucer")
+
+
+def _is_public(value: object) -> bool:
+    """Whether a class already says the public module that hands it on, as errors do."""
+    return (
+        isinstance(value, type)
+        and value.__module__.startswith("teucer.")
+        and "._" not in value.__module__
+    )
 
 
 @final
@@ -51,6 +64,8 @@ class _Loader(SourceFileLoader):
 
     def exec_module(self, module: ModuleType) -> None:
         super().exec_module(module)
+        if guarding.is_public(self.name):
+            guarding.guard_module(module)
         say_jax(module, self.name)
 
 

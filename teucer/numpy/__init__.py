@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from teucer._advice.guarding import guarded
 from teucer._base import lazy
 from teucer._derived.library_stages import with_stages as _with_stages
 from teucer._transform.dispatching import LIBRARY_MEMBERS as _LIBRARY_MEMBERS
@@ -189,13 +190,13 @@ def __getattr__(name: str) -> Any:
     elif name == "ComplexWarning":
         value = np.exceptions.ComplexWarning
     else:
-        from teucer import _advice  # of errors alone
+        from teucer._advice import mistakes  # of errors alone
 
         raise AttributeError(
             _REMOVED.get(name)
-            or f"module {__name__!r} has no attribute {name!r}{_advice.on_name(name)}"
+            or f"module {__name__!r} has no attribute {name!r}{mistakes.on_name(name)}"
         )
-    globals()[name] = value
+    globals()[name] = guarded(value)
     if lazy.on_handing is not None:
         lazy.on_handing("teucer.numpy", name, value)
     return value

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from teucer._advice.guarding import guarded_class
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import config, dtypes
 from teucer._base.source import warn
@@ -50,6 +51,7 @@ def _as_data(key: Key) -> Key:
     return key._replace(operands=tuple(np.int32(p) if type(p) is int else p for p in key.operands))
 
 
+@guarded_class
 @final
 class At:
     """x.at, to be indexed: x.at[key] is a place, whose methods return changed copies of x."""
@@ -66,6 +68,7 @@ class At:
         return f"At({self.array!r})"
 
 
+@guarded_class
 @final
 class Place:
     """x.at[index]: the elements x[index] of x, to be read or changed in a copy.

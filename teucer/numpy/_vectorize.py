@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from teucer._advice.guarding import guarded
 from teucer._core.typing import Array, ArrayLike
 from teucer._transform.vmap import vmap
 from teucer.lax import _shapes, _structure
@@ -99,7 +100,7 @@ def vectorize(
             call, [operand("vectorize", a, i) for i, a in enumerate(given)], inputs, outputs, note
         )
 
-    return wrapped
+    return guarded(wrapped)
 
 
 def _vectorized(

@@ -1,0 +1,27 @@
+# Made by tools/stubs.py from the tables of this module.
+from teucer._base.errors import ConcretizationTypeError as ConcretizationTypeError
+from teucer._base.errors import DeviceCountError as DeviceCountError
+from teucer._base.errors import ForbiddenCollectiveError as ForbiddenCollectiveError
+from teucer._base.errors import InconclusiveDimensionOperation as InconclusiveDimensionOperation
+from teucer._base.errors import JAXIndexError as JAXIndexError
+from teucer._base.errors import JAXTypeError as JAXTypeError
+from teucer._base.errors import JaxRuntimeError as JaxRuntimeError
+from teucer._base.errors import JaxprTypeError as JaxprTypeError
+from teucer._base.errors import KeyReuseError as KeyReuseError
+from teucer._base.errors import NonConcreteBooleanIndexError as NonConcreteBooleanIndexError
+from teucer._base.errors import NonlinearOnPartsError as NonlinearOnPartsError
+from teucer._base.errors import ShardingTypeError as ShardingTypeError
+from teucer._base.errors import TracerArrayConversionError as TracerArrayConversionError
+from teucer._base.errors import TracerBoolConversionError as TracerBoolConversionError
+from teucer._base.errors import TracerIntegerConversionError as TracerIntegerConversionError
+from teucer._base.errors import TypePromotionError as TypePromotionError
+from teucer._base.errors import UnexpectedTracerError as UnexpectedTracerError
+from teucer._base.errors import UnsupportedDtypeError as UnsupportedDtypeError
+from teucer._base.tracebacks import UnfilteredStackTrace as UnfilteredStackTrace
+from teucer._core.missing import MissingRule as MissingRule
+from teucer._derived.custom_calls import CustomVJPException as CustomVJPException
+from teucer._devices.links import Unreachable as Unreachable
+from teucer._devices.placement import IncompatibleDevices as IncompatibleDevices
+from teucer._devices.shardings import IndivisibleError as IndivisibleError
+from teucer._devices.specs import DuplicateSpecError as DuplicateSpecError
+from teucer._pallas.checked import KernelError as KernelError
