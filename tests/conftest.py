@@ -76,6 +76,13 @@ def forget_programs():
     teucer.clear_caches()
 
 
+@pytest.fixture(scope="module")
+def only_new_objects():
+    """Searches for leaks go through all objects: not through those of earlier modules."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def optimised():
     """Programs as users compile them: for tests of last bits, which XLA's quicker ways to compile

@@ -438,16 +438,19 @@ def read_options():
     """The names of the options that some module of teucer reads; those that C++ keeps, or that act
     when set, count."""
     sources = [path for path in (ROOT / "teucer").rglob("*.py") if path != Path(options.__file__)]
-    text = "\n".join(path.read_text() for path in sources)
+    read = {
+        name
+        for path in sources
+        for name in re.findall(r"\b(?:config|options)\.(?=(\w+))", path.read_text())
+    }
 
-    def is_read(option):
-        names = [option.name, *(name for name, value in vars(options).items() if value is option)]
-        return re.search(rf"\b(config|options)\.({'|'.join(names)})\b", text)
+    def names(option):
+        return {option.name, *(name for name, value in vars(options).items() if value is option)}
 
     return {
         option.name
         for option in options.options()
-        if isinstance(option, options.GuardOption | options.EffectOption) or is_read(option)
+        if isinstance(option, options.GuardOption | options.EffectOption) or names(option) & read
     }
 
 

@@ -40,6 +40,13 @@ def tree_of(path):
     return ast.parse(path.read_text(), filename=str(path))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forget_trees():
+    """The trees of all files are millions of objects, through which the collector would go."""
+    yield
+    tree_of.cache_clear()
+
+
 def functions_of(tree):
     return [
         node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)

@@ -5,8 +5,6 @@ Promotion of dtypes and ranks refused, jaxprs checked, NaNs and leaks looked for
 (tests/strict_calls.py); FUNCTIONS are more, of operands of one dtype in several ranks.
 """
 
-import gc
-
 import numpy as np
 import pytest
 from optable.compare import assert_close
@@ -24,6 +22,8 @@ from teucer.example_libraries import stax
 from teucer.experimental import checkify, ode, sparse
 from teucer.experimental import pallas as pl
 from teucer.experimental.pallas.ops.tpu import splash_attention as splash
+
+pytestmark = pytest.mark.usefixtures("only_new_objects")
 
 X = jnp.linspace(0.1, 1, 8)
 M = jnp.outer(X, X) + jnp.eye(8)
@@ -95,15 +95,6 @@ def check(run, setting, name=""):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_operands_of_one_dtype(name, setting):
     check(FUNCTIONS[name], setting, name)
-
-
-@pytest.fixture(autouse=True)
-def only_new_objects():
-    """The search for leaks goes through all objects: not through those of earlier tests."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def test_functions_without_jit():

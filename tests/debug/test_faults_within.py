@@ -15,6 +15,7 @@ from teucer import lax
 from teucer.experimental import checkify
 from teucer.sharding import PartitionSpec as P
 
+pytestmark = pytest.mark.usefixtures("only_new_objects")
 explain = jax.debug.explain
 
 

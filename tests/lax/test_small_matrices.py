@@ -177,7 +177,15 @@ def test_cholesky(dtype, n):
     np.testing.assert_array_equal(found[1::2], own[1::2])
 
 
-@pytest.mark.parametrize("options", [*itertools.product([True, False], repeat=5)], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        # In the quick suite none or four are True: each option comes in both ways.
+        pytest.param(options, marks=pytest.mark.slow if sum(options) % 4 else ())
+        for options in itertools.product([True, False], repeat=5)
+    ],
+    ids=str,
+)
 def test_triangular_solve(options):
     names = ["left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal"]
     options = dict(zip(names, options, strict=True))
@@ -207,7 +215,16 @@ def _all_of(a, b):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "n"), [*itertools.product(["float64", "complex128"], SIZES)], ids=str
+    ("dtype", "n"),
+    [
+        pytest.param(
+            dtype,
+            n,
+            marks=() if (dtype, n) in (("float64", 4), ("complex128", 2)) else pytest.mark.slow,
+        )
+        for dtype, n in itertools.product(["float64", "complex128"], SIZES)
+    ],
+    ids=str,
 )
 def test_derivatives_of_every_order_and_vmap(dtype, n):
     a = _normal(n, n, dtype=dtype) + 2 * np.eye(n)

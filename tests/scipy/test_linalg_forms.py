@@ -253,9 +253,10 @@ def test_convolution_matrix(mode, m, n):
     close(linalg.convolution_matrix(np.stack([a, -a]), n, mode)[1], -found)
 
 
-def test_named_matrices():
+@pytest.mark.parametrize("sizes", [(1, 4), pytest.param(range(1, 8), marks=pytest.mark.slow)])
+def test_named_matrices(sizes):
     a = np.array([2.0, -3.0, 4.5, 1.0, 7.0, -2.0, 0.5])
-    for n in range(1, 8):
+    for n in sizes:
         close(
             linalg.fiedler_companion(a[:n]),
             reference.fiedler_companion(a[:n]).reshape(n - 1, n - 1),

@@ -115,8 +115,8 @@ def test_values(name, case):
         ("hyp1f1", (1.3, 2.2, -4.0)),
         ("hyp1f1", (0.8, 1.6, 90.0)),
         ("hyp2f1", (0.7, 1.4, 2.6, 0.4)),
-        ("hyp2f1", (0.7, 1.4, 2.6, 0.95)),
-        ("hyp2f1", (0.7, 1.4, 2.6, -3.0)),
+        pytest.param("hyp2f1", (0.7, 1.4, 2.6, 0.95), marks=pytest.mark.slow),
+        pytest.param("hyp2f1", (0.7, 1.4, 2.6, -3.0), marks=pytest.mark.slow),
     ],
 )
 def test_derivatives(name, args):
