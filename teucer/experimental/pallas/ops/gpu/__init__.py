@@ -1,4 +1,7 @@
-"""Operations that JAX has as kernels for GPUs; Teucer does not have these kernels."""
+"""Operations as kernels for NVIDIA GPUs, which run compiled on CPUs too (docs/guide/kernel_library.md).
+
+Those that JAX writes for warp groups of Hopper and Blackwell, `*_mgpu`, are not built.
+"""
 
 from __future__ import annotations
 
@@ -8,36 +11,6 @@ from teucer._experimental.unbuilt import unbuilt_modules
 __all__: list[str] = []
 __dir__ = listing(__name__, __all__)
 
-unbuilt_modules(
-    __name__,
-    {
-        "attention": (
-            "BlockSizes DEFAULT_MASK_VALUE mha mha_backward_kernel mha_forward_kernel "
-            "mha_reference segment_mask"
-        ),
-        "decode_attention": (
-            "attn_forward_kernel decode_attn_unbatched gqa gqa_reference mha_reference mqa "
-            "mqa_reference"
-        ),
-        "layer_norm": (
-            "layer_norm layer_norm_backward layer_norm_backward_kernel_dw_db "
-            "layer_norm_backward_kernel_dx layer_norm_forward layer_norm_forward_kernel "
-            "layer_norm_reference"
-        ),
-        "paged_attention": (
-            "DEFAULT_MASK_VALUE paged_attention paged_attention_kernel paged_attention_reference "
-            "paged_attention_unbatched"
-        ),
-        "rms_norm": (
-            "rms_norm rms_norm_backward rms_norm_backward_kernel_dw_db "
-            "rms_norm_backward_kernel_dx rms_norm_forward rms_norm_forward_kernel "
-            "rms_norm_reference"
-        ),
-        "softmax": "softmax",
-    },
-    "this kernel is not part of Teucer.\n  Use the functions of jax.nn and jnp, which XLA fuses on "
-    "GPUs, or write the kernel with pallas.triton.",
-)
 unbuilt_modules(
     __name__,
     {
