@@ -14,7 +14,7 @@ MODULES = {
     "mosaic.gpu.profiler": "Cupti",
     "mosaic.gpu.utils": "bitcast when",
     "pallas.mosaic_gpu": "Barrier Tiling.SMEM TMEM wgmma planar_snake",
-    "pallas.ops.gpu.attention": "mha BlockSizes",
+    "pallas.ops.gpu.attention": "mha_forward_kernel",
     "pallas.ops.gpu.attention_mgpu": "attention",
     "pallas.ops.tpu.flash_attention": "flash_attention BlockSizes",
     "pallas.ops.tpu.megablox.gmm": "gmm",

@@ -1,4 +1,4 @@
-"""Operations as kernels for NVIDIA GPUs, which run compiled on CPUs too (docs/guide/kernel_library.md).
+"""Operations as kernels for NVIDIA GPUs, which run compiled on CPUs too.
 
 Those that JAX writes for warp groups of Hopper and Blackwell, `*_mgpu`, are not built.
 """

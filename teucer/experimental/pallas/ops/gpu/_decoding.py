@@ -20,6 +20,7 @@ from teucer.experimental.pallas import triton as plgpu
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array
+    from teucer.experimental.pallas.ops._types import BlockRef
 
 MASK_VALUE = -0.7 * float(np.finfo(np.float32).max)
 
@@ -34,7 +35,7 @@ class Sequences(NamedTuple):
 
     operands: Sequence[Any]
     specs: Sequence[pl.BlockSpec]
-    read: Callable[[Sequence[Any], Any, Any], tuple[Any, Any, Any, Any]]
+    read: Callable[[Sequence[BlockRef], Array, Array], tuple[Any, Any, Any, Any]]
     length: int
 
 
@@ -60,7 +61,7 @@ def of_head(index: Callable[[Any, Any], tuple[Any, ...]], heads: int) -> Callabl
 
 
 def attention(
-    q: Array, start: Any, end: Any, keys: Sequences, options: Options, name: str
+    q: Array, start: Array, end: Array, keys: Sequences, options: Options, name: str
 ) -> tuple[Any, Any, Any]:
     """(sums of weighted values, of weights, greatest logits), in float32.
 
@@ -79,12 +80,12 @@ def attention(
             f"{name}: grid must be (blocks of heads, k_splits), {grid[:2]}, got {options.grid}."
         )
 
-    def kernel(start_ref: Any, end_ref: Any, q_ref: Any, *refs: Any) -> None:
+    def kernel(start_ref: BlockRef, end_ref: BlockRef, q_ref: BlockRef, *refs: BlockRef) -> None:
         *given, o_ref, total_ref, greatest_ref = refs
         start, end = start_ref[...], end_ref[...]
         q = jnp.where(jnp.arange(columns) < size, q_ref[...], 0)
 
-        def body(j: Any, state: Any) -> Any:
+        def body(j: Array, state: Any) -> Any:
             out, total, greatest = state
             rows = j * block + jnp.arange(block)
             seen = (start <= rows) & (rows < end) & (rows < keys.length)
@@ -160,6 +161,6 @@ def attention(
     return (out * share_of[..., None]).sum(2), (total * share_of).sum(2), most
 
 
-def normalized(out: Any, total: Any) -> Any:
+def normalized(out: Array, total: Array) -> Any:
     """The mean of the values; 0 where no key is seen."""
     return out / jnp.where(total == 0, 1, total)[..., None]

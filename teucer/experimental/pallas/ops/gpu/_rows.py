@@ -21,6 +21,7 @@ from teucer.experimental.pallas import triton as plgpu
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array
+    from teucer.experimental.pallas.ops._types import BlockRef
 
 _MOST_COLUMNS, _ROWS, _COLUMNS = 4096, 32, 64
 
@@ -39,7 +40,9 @@ class Options(NamedTuple):
     def name(self) -> str:
         return "layer_norm" if self.centred else "rms_norm"
 
-    def call(self, kernel: Any, out: Any, block: int, **options: Any) -> Callable[..., Any]:
+    def call(
+        self, kernel: Callable[..., None], out: object, block: int, **options: Any
+    ) -> Callable[..., Any]:
         """pallas_call with these options, for blocks of so many elements."""
         warps = self.num_warps or min(max(block // 256, 1), 8)
         return pl.pallas_call(
@@ -147,9 +150,7 @@ def backward(
     block_n = min(pl.next_power_of_2(n), _COLUMNS)
     columns = pl.BlockSpec((block_n,), lambda j: (j,))
     dw, db = options.call(
-        functools.partial(
-            dw_db_kernel, centred=options.centred, block_m=block_m, block_n=block_n
-        ),
+        functools.partial(dw_db_kernel, centred=options.centred, block_m=block_m, block_n=block_n),
         [ShapeDtypeStruct(weight.shape, weight.dtype), ShapeDtypeStruct(bias.shape, bias.dtype)],
         block_m * block_n,
         grid=(pl.cdiv(n, block_n),),
@@ -166,19 +167,23 @@ def backward(
 def _over_parts(n: int, block: int, f: Callable[[Any, Any, Any], Any], begin: Any) -> Any:
     """f(columns, which of them are there, state) -> state, over parts of n columns."""
 
-    def part(i: Any, state: Any) -> Any:
+    def part(i: Array, state: Any) -> Any:
         columns = i * block + jnp.arange(block)
         return f(columns, columns < n, state)
 
-    return part(np.int32(0), begin) if n <= block else lax.fori_loop(0, pl.cdiv(n, block), part, begin)
+    return (
+        part(jnp.int32(0), begin)
+        if n <= block
+        else lax.fori_loop(0, pl.cdiv(n, block), part, begin)
+    )
 
 
-def _read(ref: Any, at: Any, mask: Any, wide: Any) -> Any:
+def _read(ref: BlockRef, at: Array | tuple[Array, Array], mask: Array, wide: Any) -> Any:
     return plgpu.load(ref.at[at], mask=mask, other=0).astype(wide)
 
 
 def forward_kernel(
-    x_ref: Any, weight_ref: Any, bias_ref: Any, o_ref: Any, *statistics: Any,
+    x_ref: BlockRef, weight_ref: BlockRef, bias_ref: BlockRef, o_ref: BlockRef, *statistics: BlockRef,
     centred: bool, eps: float, block_size: int,
 ) -> None:  # fmt: skip
     """A row: its mean, the mean of squares, the results."""
@@ -192,7 +197,7 @@ def forward_kernel(
         )
         mean = total.sum() / n
 
-    def square(at: Any, mask: Any, state: Any) -> Any:
+    def square(at: Array, mask: Array, state: Any) -> Any:
         x = jnp.where(mask, _read(x_ref, at, mask, wide) - mean, 0)
         return state + x * x
 
@@ -200,7 +205,7 @@ def forward_kernel(
     for ref, value in zip(statistics, [mean, inverse] if centred else [inverse], strict=False):
         ref[...] = value
 
-    def write(at: Any, mask: Any, state: None) -> None:
+    def write(at: Array, mask: Array, state: None) -> None:
         x = (_read(x_ref, at, mask, wide) - mean) * inverse
         x = x * _read(weight_ref, at, mask, wide) + _read(bias_ref, at, mask, wide)
         plgpu.store(o_ref.at[at], x.astype(o_ref.dtype), mask=mask)
@@ -210,7 +215,12 @@ def forward_kernel(
 
 
 def dx_kernel(
-    x_ref: Any, weight_ref: Any, ct_ref: Any, *refs: Any, centred: bool, block_size: int
+    x_ref: BlockRef,
+    weight_ref: BlockRef,
+    ct_ref: BlockRef,
+    *refs: BlockRef,
+    centred: bool,
+    block_size: int,
 ) -> None:
     """A row of the cotangent of x."""
     *mean_ref, inverse_ref, dx_ref = refs
@@ -218,11 +228,11 @@ def dx_kernel(
     wide = np.promote_types(x_ref.dtype, np.float32)
     mean, inverse = mean_ref[0][...] if mean_ref else 0, inverse_ref[...]
 
-    def parts(at: Any, mask: Any) -> tuple[Any, Any]:
+    def parts(at: Array, mask: Array) -> tuple[Any, Any]:
         normal = jnp.where(mask, (_read(x_ref, at, mask, wide) - mean) * inverse, 0)
         return normal, _read(weight_ref, at, mask, wide) * _read(ct_ref, at, mask, wide)
 
-    def add(at: Any, mask: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
+    def add(at: Array, mask: Array, state: tuple[Any, Any]) -> tuple[Any, Any]:
         normal, scaled = parts(at, mask)
         return state[0] + normal * scaled, state[1] + scaled
 
@@ -230,7 +240,7 @@ def dx_kernel(
     along, total = _over_parts(n, block_size, add, (zeros, zeros))
     along, shift = along.sum() / n, total.sum() / n if centred else 0
 
-    def write(at: Any, mask: Any, state: None) -> None:
+    def write(at: Array, mask: Array, state: None) -> None:
         normal, scaled = parts(at, mask)
         dx = (scaled - normal * along - shift) * inverse
         plgpu.store(dx_ref.at[at], dx.astype(dx_ref.dtype), mask=mask)
@@ -240,7 +250,7 @@ def dx_kernel(
 
 
 def dw_db_kernel(
-    x_ref: Any, ct_ref: Any, *refs: Any, centred: bool, block_m: int, block_n: int
+    x_ref: BlockRef, ct_ref: BlockRef, *refs: BlockRef, centred: bool, block_m: int, block_n: int
 ) -> None:
     """Some columns of the cotangents of weight and bias: sums over all rows."""
     *numbers, dw_ref, db_ref = refs
@@ -248,7 +258,7 @@ def dw_db_kernel(
     wide = np.promote_types(x_ref.dtype, np.float32)
     columns = pl.program_id(0) * block_n + jnp.arange(block_n)[None, :]
 
-    def add(at: Any, mask: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
+    def add(at: Array, mask: Array, state: tuple[Any, Any]) -> tuple[Any, Any]:
         both = mask[:, None] & (columns < n)
         x, ct = (_read(ref, (at[:, None], columns), both, wide) for ref in (x_ref, ct_ref))
         if centred:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from teucer.experimental.pallas import triton as plgpu
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array
+    from teucer.experimental.pallas.ops._types import BlockRef
 
 __all__ = ["DEFAULT_MASK_VALUE", "BlockSizes", "mha", "mha_reference", "segment_mask"]
 __getattr__, __dir__ = unbuilt_names(
@@ -77,7 +79,9 @@ class _Options(NamedTuple):
     interpret: bool
     debug: bool
 
-    def call(self, kernel: Any, out: Any, head_dim: int, name: str, **options: Any) -> Any:
+    def call(
+        self, kernel: Callable[..., None], out: object, head_dim: int, name: str, **options: Any
+    ) -> Any:
         """pallas_call with these options."""
         return pl.pallas_call(
             kernel,
@@ -105,7 +109,7 @@ def mha(
     segment_ids: Array | None,
     sm_scale: float = 1.0,
     causal: bool = False,
-    block_sizes: BlockSizes = BlockSizes.get_default(),  # noqa: B008  # it is frozen
+    block_sizes: BlockSizes = BlockSizes.get_default(),
     backward_pass_impl: str = "triton",
     num_warps: int | None = None,
     num_stages: int = 2,
@@ -141,7 +145,7 @@ def mha(
     return (out, summed) if return_residuals else out
 
 
-def _mha_forward(q: Any, k: Any, v: Any, segment_ids: Any, *given: Any) -> Any:
+def _mha_forward(q: Array, k: Array, v: Array, segment_ids: Array | None, *given: Any) -> Any:
     *given_options, return_residuals = given
     options = _Options(*given_options)
     out, summed = _forward(q, k, v, segment_ids, options)
@@ -171,7 +175,7 @@ def mha_reference(
 
 
 def _reference(
-    q: Any, k: Any, v: Any, segment_ids: Any, sm_scale: float, causal: bool
+    q: Array, k: Array, v: Array, segment_ids: Array | None, sm_scale: float, causal: bool
 ) -> tuple[Any, Any]:
     heads = q.shape[2]
     k, v = (jnp.repeat(x, heads // x.shape[2], 2) for x in (k, v))
@@ -231,11 +235,11 @@ class _Part(NamedTuple):
         """Whether the last block reaches over the end."""
         return self.rows % self.block != 0
 
-    def places(self, i: Any) -> Any:
+    def places(self, i: Array) -> Any:
         """The rows of block i."""
         return i * self.block + jnp.arange(self.block)
 
-    def matrix(self, ref: Any, i: Any) -> Any:
+    def matrix(self, ref: BlockRef, i: Array) -> Any:
         """Block i of a reference, and zeros beyond its end."""
         columns = jnp.arange(pl.next_power_of_2(self.size))
         if not self.ragged and len(columns) == self.size:
@@ -244,7 +248,7 @@ class _Part(NamedTuple):
         mask = (rows < self.rows) & (columns < self.size)
         return plgpu.load(ref.at[rows, columns[None, :]], mask=mask, other=0)
 
-    def vector(self, ref: Any, i: Any) -> Any:
+    def vector(self, ref: BlockRef, i: Array) -> Any:
         """The same of a reference of one axis."""
         if not self.ragged:
             return ref[pl.ds(i * self.block, self.block)]
@@ -256,7 +260,7 @@ class _Part(NamedTuple):
         return math.ceil(self.rows / self.block)
 
     @staticmethod
-    def of(x: Any, block: int | None) -> _Part:
+    def of(x: Array, block: int | None) -> _Part:
         """For an array [batch, rows, heads, size]."""
         assert block is not None
         return _Part(min(block, pl.next_power_of_2(x.shape[1])), x.shape[1], x.shape[3])
@@ -269,7 +273,7 @@ class _Logits(NamedTuple):
     keys: _Part
     options: _Options
 
-    def __call__(self, q: Any, k: Any, i: Any, j: Any, segments: Any) -> tuple[Any, Any]:
+    def __call__(self, q: Array, k: Array, i: Array, j: Array, segments: Any) -> tuple[Any, Any]:
         """(the logits, which of the keys exist, or None if all do)."""
         logits = self.options.sm_scale * pl.dot(q, k, trans_b=True)
         rows, columns = self.queries.places(i)[:, None], self.keys.places(j)[None, :]
@@ -284,11 +288,9 @@ class _Logits(NamedTuple):
         return logits, columns < self.keys.rows if self.keys.ragged else None
 
 
-def _whole(x: Any, of_head: Any) -> pl.BlockSpec:
+def _whole(x: Array, of_head: Any) -> pl.BlockSpec:
     """All rows of a head of [batch, rows, heads, size]."""
-    return pl.BlockSpec(
-        (None, x.shape[1], None, x.shape[3]), lambda _, b, h: (b, 0, of_head(h), 0)
-    )
+    return pl.BlockSpec((None, x.shape[1], None, x.shape[3]), lambda _, b, h: (b, 0, of_head(h), 0))
 
 
 def _rows(part: _Part) -> pl.BlockSpec:
@@ -298,14 +300,16 @@ def _rows(part: _Part) -> pl.BlockSpec:
     )
 
 
-def _segments(segment_ids: Any) -> list[pl.BlockSpec]:
+def _segments(segment_ids: Array | None) -> list[pl.BlockSpec]:
     if segment_ids is None:
         return []
     return [pl.BlockSpec((None, segment_ids.shape[1]), lambda _, b, h: (b, 0))]
 
 
 @functools.partial(jit, static_argnums=4)
-def _forward(q: Any, k: Any, v: Any, segment_ids: Any, options: _Options) -> tuple[Any, Any]:
+def _forward(
+    q: Array, k: Array, v: Array, segment_ids: Array | None, options: _Options
+) -> tuple[Any, Any]:
     _check(q, k, v, segment_ids, options)
     batch, length, heads, size = q.shape
     wide = np.promote_types(q.dtype, np.float32)
@@ -321,16 +325,14 @@ def _forward(q: Any, k: Any, v: Any, segment_ids: Any, options: _Options) -> tup
             f"mha: grid must be (blocks of queries, batch, heads), {grid}, got {options.grid}."
         )
 
-    def kernel(q_ref: Any, k_ref: Any, v_ref: Any, *refs: Any) -> None:
+    def kernel(q_ref: BlockRef, k_ref: BlockRef, v_ref: BlockRef, *refs: BlockRef) -> None:
         *segments, o_ref, summed_ref = refs
         i = pl.program_id(0)
         q = queries.matrix(q_ref, i)
 
-        def body(j: Any, state: Any) -> Any:
+        def body(j: Array, state: Any) -> Any:
             out, total, greatest = state
-            found, there = logits(
-                q, keys.matrix(k_ref, j), i, j, segments[0] if segments else None
-            )
+            found, there = logits(q, keys.matrix(k_ref, j), i, j, segments[0] if segments else None)
             if there is not None:
                 found = jnp.where(there, found, -np.inf)
             now = jnp.maximum(greatest, found.max(1))
@@ -376,8 +378,8 @@ def _forward(q: Any, k: Any, v: Any, segment_ids: Any, options: _Options) -> tup
 
 @functools.partial(jit, static_argnums=8)
 def _backward(
-    q: Any, k: Any, v: Any, segment_ids: Any, out: Any, summed: Any, ct: Any, ct_summed: Any,
-    options: _Options,
+    q: Array, k: Array, v: Array, segment_ids: Array | None, out: Array, summed: Array, ct: Array,
+    ct_summed: Array | None, options: _Options,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """The cotangents of q, k and v."""
     if options.backward_pass_impl == "xla":
@@ -406,21 +408,34 @@ def _backward(
 
 
 def _ct_of_queries(
-    q: Any, k: Any, v: Any, segment_ids: Any, summed: Any, ct: Any, delta: Any, options: _Options
+    q: Array,
+    k: Array,
+    v: Array,
+    segment_ids: Array | None,
+    summed: Array,
+    ct: Array,
+    delta: Array,
+    options: _Options,
 ) -> Any:
     queries = _Part.of(q, options.block_sizes.block_q_dq)
     keys = _Part.of(k, options.block_sizes.block_kv_dq)
     logits, group = _Logits(queries, keys, options), q.shape[2] // k.shape[2]
 
     def kernel(
-        q_ref: Any, k_ref: Any, v_ref: Any, summed_ref: Any, ct_ref: Any, delta_ref: Any, *refs: Any
+        q_ref: BlockRef,
+        k_ref: BlockRef,
+        v_ref: BlockRef,
+        summed_ref: BlockRef,
+        ct_ref: BlockRef,
+        delta_ref: BlockRef,
+        *refs: BlockRef,
     ) -> None:
         *segments, dq_ref = refs
         i = pl.program_id(0)
         q, ct = queries.matrix(q_ref, i), queries.matrix(ct_ref, i)
         summed, delta = (queries.vector(ref, i)[:, None] for ref in (summed_ref, delta_ref))
 
-        def body(j: Any, dq: Any) -> Any:
+        def body(j: Array, dq: Any) -> Any:
             k = keys.matrix(k_ref, j)
             found, there = logits(q, k, i, j, segments[0] if segments else None)
             weights = jnp.exp(found - summed)
@@ -447,7 +462,14 @@ def _ct_of_queries(
 
 
 def _cts_of_keys(
-    q: Any, k: Any, v: Any, segment_ids: Any, summed: Any, ct: Any, delta: Any, options: _Options
+    q: Array,
+    k: Array,
+    v: Array,
+    segment_ids: Array | None,
+    summed: Array,
+    ct: Array,
+    delta: Array,
+    options: _Options,
 ) -> tuple[Any, Any]:
     queries = _Part.of(q, options.block_sizes.block_q_dkv)
     keys = _Part.of(k, options.block_sizes.block_kv_dkv)
@@ -455,20 +477,24 @@ def _cts_of_keys(
     logits, group = _Logits(queries, keys, options), heads // k.shape[2]
 
     def kernel(
-        q_ref: Any, k_ref: Any, v_ref: Any, summed_ref: Any, ct_ref: Any, delta_ref: Any, *refs: Any
+        q_ref: BlockRef,
+        k_ref: BlockRef,
+        v_ref: BlockRef,
+        summed_ref: BlockRef,
+        ct_ref: BlockRef,
+        delta_ref: BlockRef,
+        *refs: BlockRef,
     ) -> None:
         *segments, dk_ref, dv_ref = refs
         j = pl.program_id(0)
         k, v = keys.matrix(k_ref, j), keys.matrix(v_ref, j)
 
-        def body(i: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
+        def body(i: Array, state: tuple[Any, Any]) -> tuple[Any, Any]:
             dk, dv = state
             q, ct = queries.matrix(q_ref, i), queries.matrix(ct_ref, i)
             found, _ = logits(q, k, i, j, segments[0] if segments else None)
             weights = jnp.exp(found - queries.vector(summed_ref, i)[:, None])
-            slopes = weights * (
-                pl.dot(ct, v, trans_b=True) - queries.vector(delta_ref, i)[:, None]
-            )
+            slopes = weights * (pl.dot(ct, v, trans_b=True) - queries.vector(delta_ref, i)[:, None])
             if queries.ragged:
                 inside = queries.places(i)[:, None] < queries.rows
                 weights, slopes = jnp.where(inside, weights, 0), jnp.where(inside, slopes, 0)
@@ -500,7 +526,9 @@ def _cts_of_keys(
     return both[0], both[1]
 
 
-def _backward_specs(q: Any, k: Any, segment_ids: Any, group: int) -> list[pl.BlockSpec]:
+def _backward_specs(
+    q: Array, k: Array, segment_ids: Array | None, group: int
+) -> list[pl.BlockSpec]:
     """Of queries, keys, values, logarithms of sums, cotangents, and products of these."""
     q_spec, k_spec = _whole(q, lambda h: h), _whole(k, lambda h: h // group)
     numbers = pl.BlockSpec((None, None, q.shape[1]), lambda _, b, h: (b, h, 0))

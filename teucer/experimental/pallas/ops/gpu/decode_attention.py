@@ -6,6 +6,7 @@ Pope et al., "Efficiently Scaling Transformer Inference" (2022); Ainslie et al.,
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from teucer.experimental.pallas.ops.gpu import _decoding
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array
+    from teucer.experimental.pallas.ops._types import BlockRef
 
 __all__ = [
     "decode_attn_unbatched", "gqa", "gqa_reference", "mha_reference", "mqa", "mqa_reference",
@@ -85,7 +87,7 @@ def gqa(
     )
     columns = jnp.arange(pl.next_power_of_2(size))[None, :]
 
-    def read(refs: Any, rows: Any, seen: Any) -> Any:
+    def read(refs: Sequence[BlockRef], rows: Array, seen: Array) -> Any:
         mask = seen[:, None] & (columns < size)
         k, v = (plgpu.load(ref.at[rows[:, None], columns], mask=mask, other=0) for ref in refs)
         return k, v, None, None
@@ -163,9 +165,7 @@ def decode_attn_unbatched(
     return out[0], tuple(x[0] for x in residuals)
 
 
-@functools.partial(
-    jit, static_argnames=("sm_scale", "return_residuals", "normalize_output")
-)
+@functools.partial(jit, static_argnames=("sm_scale", "return_residuals", "normalize_output"))
 def gqa_reference(
     q: Array,
     k: Array,

@@ -7,6 +7,7 @@ Kwon et al., "Efficient Memory Management for Large Language Model Serving with 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from teucer.experimental.pallas.ops.gpu import _decoding
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array
+    from teucer.experimental.pallas.ops._types import BlockRef
 
 __all__ = [
     "DEFAULT_MASK_VALUE", "paged_attention", "paged_attention_reference",
@@ -91,11 +93,9 @@ def paged_attention(
     columns = jnp.arange(pl.next_power_of_2(size))[None, :]
     scales = [x for x in (k_scales_pages, v_scales_pages) if x is not None]
 
-    def read(refs: Any, rows: Any, seen: Any) -> Any:
+    def read(refs: Sequence[BlockRef], rows: Array, seen: Array) -> Any:
         table_ref, k_ref, v_ref, *scale_refs = refs
-        pages = plgpu.load(
-            table_ref.at[lax.div(rows, np.int32(page_size))], mask=seen, other=0
-        )
+        pages = plgpu.load(table_ref.at[lax.div(rows, np.int32(page_size))], mask=seen, other=0)
         places = lax.rem(rows, np.int32(page_size))
         mask = seen[:, None] & (columns < size)
         k, v = (
@@ -109,13 +109,9 @@ def paged_attention(
     table = pl.BlockSpec(
         (None, block_tables.shape[1]), _decoding.of_head(lambda b, h: (b, 0), groups)
     )
-    pages, of_pages = (
-        pl.BlockSpec(
-            (None, *k_pages.shape[1:rank]),
-            _decoding.of_head(lambda b, h, rank=rank: (h, *[0] * (rank - 1)), groups),
-        )
-        for rank in (4, 3)
-    )
+    shape = k_pages.shape[1:]
+    pages = pl.BlockSpec((None, *shape), _decoding.of_head(lambda b, h: (h, 0, 0, 0), groups))
+    of_pages = pl.BlockSpec((None, *shape[:2]), _decoding.of_head(lambda b, h: (h, 0, 0), groups))
     out, total, _ = _decoding.attention(
         q.reshape(batch, groups, heads // groups, size),
         jnp.zeros(batch, np.int32),
@@ -200,7 +196,13 @@ def paged_attention_reference(
 
 
 def _check(
-    q: Any, k_pages: Any, v_pages: Any, table: Any, lengths: Any, k_scales: Any, v_scales: Any
+    q: Array,
+    k_pages: Array,
+    v_pages: Array,
+    table: Array,
+    lengths: Array | None,
+    k_scales: Array | None,
+    v_scales: Array | None,
 ) -> None:
     fits = (
         q.ndim == 3

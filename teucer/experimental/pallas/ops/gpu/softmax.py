@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from teucer.experimental.pallas import triton as plgpu
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array
+    from teucer.experimental.pallas.ops._types import BlockRef
 
 __all__ = ["softmax"]
 __dir__ = listing(__name__, __all__)
@@ -56,7 +57,7 @@ def _of_rows(x: Array, num_warps: int, interpret: bool, debug: bool) -> Array:
     spec = pl.BlockSpec((None, block), lambda i: (i, 0))
     wide = np.promote_types(x.dtype, np.float32)
 
-    def kernel(x_ref: Any, o_ref: Any) -> None:
+    def kernel(x_ref: BlockRef, o_ref: BlockRef) -> None:
         row = jnp.where(jnp.arange(block) < n, x_ref[...].astype(wide), -np.inf)
         weights = jnp.exp(row - row.max())
         o_ref[...] = (weights / weights.sum()).astype(o_ref.dtype)
@@ -81,6 +82,4 @@ def _tangent(
     y = _of_rows(*primals, num_warps, interpret, debug)
     wide = y.astype(np.promote_types(y.dtype, np.float32))
     weighted = wide * tangents[0]
-    return y, lax.convert_element_type(
-        weighted - wide * weighted.sum(-1, keepdims=True), y.dtype
-    )
+    return y, lax.convert_element_type(weighted - wide * weighted.sum(-1, keepdims=True), y.dtype)
