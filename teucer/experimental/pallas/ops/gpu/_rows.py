@@ -183,8 +183,8 @@ def _read(ref: BlockRef, at: Array | tuple[Array, Array], mask: Array, wide: Any
 
 
 def forward_kernel(
-    x_ref: BlockRef, weight_ref: BlockRef, bias_ref: BlockRef, o_ref: BlockRef, *statistics: BlockRef,
-    centred: bool, eps: float, block_size: int,
+    x_ref: BlockRef, weight_ref: BlockRef, bias_ref: BlockRef, o_ref: BlockRef,
+    *statistics: BlockRef, centred: bool, eps: float, block_size: int,
 ) -> None:  # fmt: skip
     """A row: its mean, the mean of squares, the results."""
     (n,) = x_ref.shape
