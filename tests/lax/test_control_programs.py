@@ -104,7 +104,7 @@ def seeds(first, fast, slow):
     ]
 
 
-@pytest.mark.parametrize("seed", seeds(0, 9, 24))
+@pytest.mark.parametrize("seed", seeds(0, 5, 24))
 def test_programs(seed):
     f = summed(program(np.random.default_rng(seed), 1 + seed % 3, reverse_mode=True))
     with jax.disable_jit():
@@ -141,7 +141,7 @@ def test_bodies_change_no_array_of_the_caller(name):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("seed", seeds(24, 2, 6))
+@pytest.mark.parametrize("seed", seeds(24, 1, 6))
 def test_second_order(seed):
     assert_derivatives(
         summed(program(np.random.default_rng(seed), 2, reverse_mode=True)), *ARGS, laws=SECOND

@@ -6,6 +6,7 @@ promises.
 
 import numpy as np
 import pytest
+from sampling import some
 from scipy import linalg as reference
 
 import teucer as jax
@@ -62,8 +63,10 @@ def test_hessenberg(a):
 
 
 @MATRICES
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("method", ["qdwh", "svd"])
+@pytest.mark.parametrize(
+    ("side", "method"),
+    some([("left", "qdwh"), ("left", "svd"), ("right", "svd"), ("right", "qdwh")], 2),
+)
 @pytest.mark.parametrize("columns", [2, None])
 def test_polar(a, side, method, columns):
     for x in (a[..., :columns], a[..., :columns, :]):
