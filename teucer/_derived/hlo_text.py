@@ -182,6 +182,11 @@ def _calls(instruction: Instruction) -> list[tuple[str, float]]:
     return found
 
 
+def called_by(instruction: Instruction) -> list[str]:
+    """The computations that an instruction runs, by name."""
+    return [name for name, _ in _calls(instruction)]
+
+
 def places(text: str) -> dict[int, tuple[str, int, str]]:
     """The file, line and function of each stack frame in the tables at the head of a module."""
     files = _table(text, "FileNames", r'"(.*)"')

@@ -9,7 +9,7 @@ import os
 import re
 import runpy
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import teucer as jax
@@ -17,6 +17,7 @@ from teucer._base import config
 from teucer._base.element_types import ALL, canonicalize_dtype
 from teucer._base.short_names import short_name
 from teucer._core.jaxpr import Jaxpr, subjaxprs
+from teucer._devices.meshes import get_abstract_mesh
 from teucer._optimize.passes import PASSES, Pass
 from teucer._optimize.structure import structural_key
 from teucer._targets.table import target_of
@@ -87,13 +88,23 @@ def _count(program: Jaxpr) -> str:
 
 def load(target: str) -> Callable[..., Any]:
     """The function FILE:FUNCTION. Raises CommandError if there is none."""
+    path, name, names = variables(target)
+    return function_of(path, name, names)
+
+
+def variables(target: str) -> tuple[str, str, dict[str, Any]]:
+    """The file and the name in FILE:FUNCTION, and what the file defines."""
     path, colon, name = target.rpartition(":")
     if not colon:
         raise CommandError(f"'{target}' names no function: write FILE:FUNCTION.")
     if not os.path.isfile(path):
         raise CommandError(f"there is no file {path}.")
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
-    names = runpy.run_path(path, run_name="teucer_jaxpr")
+    return path, name, runpy.run_path(path, run_name="teucer_jaxpr")
+
+
+def function_of(path: str, name: str, names: Mapping[str, Any]) -> Callable[..., Any]:
+    """The function of a name among what a file defines. Raises CommandError if there is none."""
     if not callable(names.get(name)):
         functions = sorted(
             n for n, value in names.items() if callable(value) and not n.startswith("_")
@@ -101,7 +112,8 @@ def load(target: str) -> Callable[..., Any]:
         raise CommandError(
             f"{path} has no function {name}.\nIt has: {', '.join(functions) or 'none'}"
         )
-    return names[name]
+    function: Callable[..., Any] = names[name]
+    return function
 
 
 def read_dtype(name: str) -> Any:
@@ -143,7 +155,10 @@ def _argument(node: ast.expr, source: str, scope: Scope | None) -> Any:
     """The value of an expression of `parse_types`."""
     match node:
         case ast.Subscript(value=ast.Name(id=name)) if name in DTYPES:
-            return jax.ShapeDtypeStruct(_shape(node, source, scope), read_dtype(name))
+            spec = _spec(node, source)
+            return jax.ShapeDtypeStruct(
+                _shape(node, source, scope), read_dtype(name), sharding=spec
+            )
         case ast.Tuple(elts=parts):
             return tuple(_argument(part, source, scope) for part in parts)
         case ast.List(elts=parts):
@@ -166,6 +181,34 @@ def _constant(node: ast.expr, source: str) -> Any:
         except ValueError:
             pass
     raise _unreadable(ast.get_source_segment(f"[{source}]", node) or source)
+
+
+def _spec(node: ast.Subscript, source: str) -> jax.P | None:
+    """How an array lies over a mesh, of a type such as f32[8@data,4]; takes the axes of the mesh
+    out of the type. None if it says nothing."""
+    sizes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if not any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.MatMult) for n in sizes):
+        return None
+    entries: list[Any] = []
+    plain: list[ast.expr] = []
+    for n in sizes:
+        match n:
+            case ast.BinOp(left=size, op=ast.MatMult(), right=ast.Name(id=axis)):
+                entries.append(axis)
+            case ast.BinOp(left=size, op=ast.MatMult(), right=ast.Tuple(elts=axes)) if all(
+                isinstance(a, ast.Name) for a in axes
+            ):
+                entries.append(tuple(a.id for a in axes if isinstance(a, ast.Name)))
+            case size:
+                entries.append(None)
+        plain.append(size)
+    if get_abstract_mesh().empty:
+        raise CommandError(
+            f"'{ast.get_source_segment(f'[{source}]', node)}' says axes of a mesh, and there is "
+            "none here.\n`teucer plan` takes a mesh: --mesh data=4."
+        )
+    node.slice = ast.Tuple(plain, ast.Load())
+    return jax.P(*entries)
 
 
 def _shape(node: ast.Subscript, source: str, scope: Scope | None) -> tuple[Any, ...]:

@@ -97,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_looking(commands)
     _add_check(commands)
+    _add_plan(commands)
     export = commands.add_parser("export", help="write a function of a file as StableHLO or HLO")
     export.add_argument("function", metavar="FILE:FUNCTION")
     export.add_argument(
@@ -235,6 +236,41 @@ def _check_program(options: argparse.Namespace) -> int:
     from teucer.cli import _check
 
     return _check.check(options)
+
+
+def _add_plan(commands: argparse._SubParsersAction) -> None:
+    plan = commands.add_parser(
+        "plan", help="say what a function takes on TPUs or GPUs that need not be there: does it "
+        "fit, how long does it take, and why",
+    )  # fmt: skip
+    plan.add_argument(
+        "function", metavar="FILE:FUNCTION", help="or FILE:MAKE(mesh), which gives the function"
+    )
+    plan.add_argument(
+        "--args",
+        default="",
+        metavar="TYPES",
+        help="types of the arguments with the mesh axes that they lie along, "
+        "'f32[4096@data,512@model]'; or NAME(), a function of the file that gives them",
+    )
+    plan.add_argument(
+        "--on", required=True, metavar="TOPOLOGY", help="'v5e-256', 'v5p:4x4x4', '2xv5e-256'"
+    )
+    plan.add_argument("--mesh", default="", metavar="AXES", help="'data=32,model=8'")
+    plan.add_argument("--tokens", type=_positive, default=None, help="how many a call works on")
+    plan.add_argument("--price", type=float, default=None, help="of a chip for an hour")
+    form = plan.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="all of it as JSON")
+    form.add_argument("--html", action="store_true", help="as a page")
+    plan.add_argument("-o", "--output", type=Path, default=None, help="where it goes")
+    plan.set_defaults(command=_plan_program)
+
+
+def _plan_program(options: argparse.Namespace) -> int:
+    # Late, because few plan.
+    from teucer.cli import _plan
+
+    return _plan.plan(options)
 
 
 def _add_cache(commands: argparse._SubParsersAction) -> None:

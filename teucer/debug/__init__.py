@@ -7,6 +7,7 @@ from teucer._base.lazy import lazy_module
 _SOURCES = {
     "teucer._check.check": "check",
     "teucer._derived.communication.collect": "communication",
+    "teucer._plan.plan": "plan",
     "teucer.debug._compiles": "compiles",
     "teucer.debug._effects": "DebugEffect OrderedDebugEffect",
     "teucer.debug._explain": "explain",

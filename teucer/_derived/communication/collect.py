@@ -8,11 +8,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from teucer._base import tracebacks
 from teucer._derived import hlo_text as hlo
-from teucer._derived.communication.groups import device_groups, pairs_of
+from teucer._derived.communication.groups import mesh_axes
 from teucer._derived.communication.table import Collective, Communication
 from teucer._derived.stages import jit
 from teucer._programs.compiler import located
@@ -146,7 +144,7 @@ class _Reader:
             if name in known
         ]
         size = sum(map(hlo.size_of, types))
-        axes, devices = self._axes(kind, instruction)
+        axes, devices = mesh_axes(instruction, kind, self._mesh)
         sent = _SENT[kind](size, devices or math.prod(self._mesh.values()))
         origin = self._origin(computation, instruction)
         operation = origin.attribute(_OP_NAME) or ""
@@ -171,29 +169,6 @@ class _Reader:
             waiting += [user for user in users if user.name not in seen]
             seen |= {user.name for user in users}
         return instruction
-
-    def _axes(
-        self, kind: str, instruction: hlo.Instruction
-    ) -> tuple[tuple[str, ...] | None, int | None]:
-        """The mesh axes that a collective is along, and how many devices take part together."""
-        count = math.prod(self._mesh.values())
-        if kind == "collective-permute":
-            groups: list[list[int]] | None = [[a, b] for a, b in pairs_of(instruction) if a != b]
-        else:
-            groups = device_groups(instruction, count)
-        if not groups:
-            return None, None
-        shape = tuple(self._mesh.values())
-        varying = set()
-        for group in groups:
-            places = np.array(np.unravel_index(np.array(group), shape))
-            varying |= {i for i, row in enumerate(places) if len(set(row.tolist())) > 1}
-        axes = tuple(name for i, name in enumerate(self._mesh) if i in varying)
-        whole = math.prod(self._mesh[name] for name in axes)
-        if kind == "collective-permute":
-            return axes, whole
-        size = max(map(len, groups))
-        return (axes if size == whole else None), size
 
     def _remedy(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -74,3 +75,31 @@ def pairs_of(instruction: Instruction) -> list[tuple[int, int]]:
 
 def _ints(text: str) -> tuple[int, ...]:
     return tuple(int(n) for n in text.split(","))
+
+
+def mesh_axes(
+    instruction: Instruction, kind: str, mesh: Mapping[str, int]
+) -> tuple[tuple[str, ...] | None, int | None]:
+    """The axes of a mesh that a collective is along, None if they are none of it, and how many
+    devices take part together.
+
+    kind: XLA's name of the collective. mesh: the sizes of its axes by name.
+    """
+    count = math.prod(mesh.values())
+    if kind == "collective-permute":
+        groups: list[list[int]] | None = [[a, b] for a, b in pairs_of(instruction) if a != b]
+    else:
+        groups = device_groups(instruction, count)
+    if not groups:
+        return None, None
+    shape = tuple(mesh.values())
+    varying = set()
+    for group in groups:
+        places = np.array(np.unravel_index(np.array(group), shape))
+        varying |= {i for i, row in enumerate(places) if len(set(row.tolist())) > 1}
+    axes = tuple(name for i, name in enumerate(mesh) if i in varying)
+    whole = math.prod(mesh[name] for name in axes)
+    if kind == "collective-permute":
+        return axes, whole
+    size = max(map(len, groups))
+    return (axes if size == whole else None), size
