@@ -1,5 +1,5 @@
-"""Types of values, and what interpreters of programs that run build on; jaxprs and primitives are
-in `jax.extend.core`."""
+"""Types of values, and parts of running interpreters; jaxprs and primitives are in
+`jax.extend.core`."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ def from_dlpack(external_array: Any, device: object = None, copy: bool | None = 
 
 
 def is_supported_dtype(dtype: DTypeLike) -> bool:
-    """Whether other libraries know a dtype: all of whole bytes but floats of one.
+    """Whether DLPack has a dtype: all dtypes of whole bytes, except 8-bit floats.
 
-    Raises TypeError for what is not a dtype of numbers or booleans.
+    Raises TypeError for an object that is not a dtype of numbers or booleans.
 
     >>> is_supported_dtype("bfloat16"), is_supported_dtype("int4")
     (True, False)

@@ -44,7 +44,7 @@ def pycapsule(funcptr: object) -> Any:
     """A PyCapsule around a function of a shared library that ctypes has loaded, for
     `register_ffi_target`.
 
-    Raises TypeError for what is no pointer.
+    Raises TypeError for an object that is no pointer.
     """
     return foreign.capsule(funcptr)
 

@@ -53,7 +53,7 @@ _running = _Running()
 
 
 class TraceAnnotation(TraceMe):
-    """A name in the trace for what happens in a `with` block; keyword arguments are shown with it.
+    """A name in the trace for the events in a `with` block; keyword arguments are shown with it.
 
     >>> from teucer import profiler
     >>> with profiler.TraceAnnotation("load", batch=3):
@@ -131,7 +131,7 @@ class ProfileSession:
         return self
 
     def stop(self) -> Any:
-        """Stop, write the trace where log_dir says, and return what was recorded."""
+        """Stop, write the trace to log_dir, and return the recorded profile."""
         with _lock:
             if self._session is None:
                 raise RuntimeError("No profile started")
@@ -149,7 +149,7 @@ class ProfileSession:
         create_perfetto_trace: bool = False,
         session_id: str | None = None,
     ) -> None:
-        """Write what was recorded to a folder. Raises RuntimeError if nothing was."""
+        """Write the recorded profile to a folder. Raises RuntimeError if there is none."""
         if self._bytes is None:
             raise RuntimeError(
                 "export_profile_data: the session has not been stopped; there is nothing to write."
@@ -209,7 +209,7 @@ def trace(
     create_perfetto_trace: bool = False,
     profiler_options: object = None,
 ) -> Iterator[ProfileSession]:
-    """Take a trace of what happens in a `with` block. Arguments as of `start_trace`; without a
+    """Take a trace of a `with` block. Arguments as of `start_trace`; without a
     folder it is kept in memory.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -274,7 +274,7 @@ def _export(
     written = max(Path(log_dir).glob("plugins/profile/*/*.trace.json.gz"), key=os.path.getmtime)
     with gzip.open(written, "rt") as file:
         content = json.load(file)
-    # Perfetto wants what has neither begun nor ended left out, and names for all of the rest.
+    # Perfetto needs events with a beginning or an end, and with names; others are left out.
     content["traceEvents"] = [e for e in content.get("traceEvents", []) if e and "ph" in e]
     target = written.parent / "perfetto_trace.json.gz"
     with gzip.open(target, "wt") as file:

@@ -46,7 +46,7 @@ def check_grads(
 
     args: its arguments, pytrees of floating arrays. modes: "fwd" for jvp, "rev" for vjp; of higher
     orders every combination.
-    atol, rtol: tolerances, one for all or by dtype; by default those of the dtypes. eps: half the
+    atol, rtol: tolerances, one for all or by dtype; by default the dtypes'. eps: half the
     distance of the differences. Raises AssertionError if a derivative is off.
 
     >>> import teucer.numpy as jnp

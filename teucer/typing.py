@@ -1,4 +1,4 @@
-"""Types for annotations: what functions take and give."""
+"""Types for annotations of functions' arguments and results."""
 
 from teucer._core.typing import ArrayLike, DTypeLike
 

@@ -90,8 +90,7 @@ def to_numpy(x: ArrayImpl) -> np.ndarray[Any, Any]:
 
 
 def _elsewhere(x: ArrayImpl) -> np.ndarray[Any, Any]:
-    """The values of an array that other processes hold, too: what this one holds, if that is
-    all."""
+    """The values of an array that several processes hold, if this process holds all of them."""
     whole = x.is_fully_replicated and not x._sharding._sums()
     copies = len(x._sharding._internal_device_list.addressable_device_list) if whole else 0
     if not copies and not _is_legible(x):
@@ -137,7 +136,7 @@ def _joined(x: ArrayImpl, shards: Iterable[Shard]) -> np.ndarray[Any, Any]:
     """The values of an array, from all of its parts."""
     out = np.empty(x.shape, x.dtype)
     for shard in shards:
-        if out.size:  # XLA does not divide what has no elements, whatever its sharding says
+        if out.size:  # XLA does not divide an array without elements, whatever its sharding says
             data: Any = shard.data
             value = to_numpy(data)
             # Keys of other generators have axes of size 1 behind, by which they are told apart.
@@ -582,8 +581,8 @@ def __dlpack__(
             stream=stream, max_version=max_version
         )
     wait(x)
-    # The capsule holds another array of the buffer: the process aborts if what it holds is deleted
-    # or donated.
+    # The capsule holds another array of the buffer: the process aborts if an array in a capsule is
+    # deleted or donated.
     source = x.copy() if copy else x.clone()
     return xla.to_dlpack(source, stream)
 

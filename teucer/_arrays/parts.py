@@ -1,4 +1,4 @@
-"""Parts of values: those that this process holds, and which processes may be given some."""
+"""Parts of values: the parts that this process holds, and the processes that may be given some."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def refuse_host_values(args: Sequence[Value], ins: Sequence[Sharding | None], na
 
 
 def held_values(x: ArrayImpl) -> np.ndarray[Any, Any]:
-    """The values of an array that this process holds: of one over several processes its parts, in
-    one dimension."""
+    """The values of an array that this process holds. If it holds only parts of the array: these,
+    one after another, in one dimension."""
     if x.is_fully_addressable:
         return np.asarray(x)
     parts = [np.ravel(np.asarray(shard.data)) for shard in x.addressable_shards]

@@ -51,8 +51,8 @@ class Prefix(NamedTuple):
 
 
 def _for_arguments(name: str, prefix: Any, full: PyTreeDef, err: ValueError) -> ValueError:
-    """The error for what is no prefix of the arguments, of which there is one more tuple than many
-    expect."""
+    """The error for a tree that is no prefix of the arguments. Many forget that arguments are a
+    tuple."""
     children = pytrees.treedef_children(full)
     wrong = not isinstance(prefix, tuple) or hasattr(prefix, "_fields")
     if name != "in_shardings" or (not wrong and len(prefix) == len(children)):

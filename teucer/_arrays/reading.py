@@ -2,8 +2,8 @@
 that Ctrl-C ends.
 
 C++ gives memory by the buffer protocol, and waits there without looking for signals. Python lets
-classes replace that from version 3.12 on. In 3.11 the slot of the class is written by ctypes, and
-what was to be an error is a SystemError for `memoryview`; NumPy sees none, and asks `__array__`.
+classes replace that from version 3.12 on. In 3.11 ctypes writes the slot of the class, and an error
+shows as a SystemError from `memoryview`; NumPy sees none, and asks `__array__`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def was_ended(x: ArrayImpl) -> bool:
 
 
 def raise_ended(x: ArrayImpl) -> None:
-    """Raise what ended the wait for an array, if NumPy asks again."""
+    """Raise the exception that ended the wait for an array, if NumPy asks again."""
     array, error = _ended.array, _ended.error
     if array is not None:
         _ended.array = _ended.error = None

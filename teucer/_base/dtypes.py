@@ -1,7 +1,4 @@
-"""Dtypes: what the dtype of a value is, and in which dtype values meet.
-
-The door to `element_types` and `promotion`.
-"""
+"""Dtypes of values, and the dtypes in which values meet: `element_types` and `promotion`."""
 
 from __future__ import annotations
 

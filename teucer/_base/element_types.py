@@ -119,7 +119,8 @@ def as_dtype(spec: Any) -> DType:
 def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
     """The dtype that stands for `dtype`: 64-bit ones become 32-bit ones unless `enable_x64` is on.
 
-    Raises TypeError for what is no dtype, ValueError for an extended dtype that was not allowed.
+    Raises TypeError for an object that is no dtype, ValueError for an extended dtype that is not
+    allowed.
 
     >>> canonicalize_dtype("float64")
     dtype('float32')
@@ -241,7 +242,7 @@ def _scalar_class(spec: Any) -> type:
 
 
 def finfo(dtype: Any) -> Any:
-    """Limits of a floating dtype: eps, max, min, tiny, bits, ... (of a complex one: those of its
+    """Limits of a floating dtype: eps, max, min, tiny, bits, ... (for a complex dtype: of its
     parts).
 
     >>> float(finfo("bfloat16").eps)

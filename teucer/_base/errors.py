@@ -1,4 +1,4 @@
-"""Errors: the public exception classes, and the one form in which Teucer says what went wrong.
+"""Errors: the public exception classes, and the form of all messages.
 
 op: what happened (C1).
     x: f32[2,3], axis 1 has size 3
@@ -37,7 +37,7 @@ class DeviceCountError(ValueError, RuntimeError):
 
 
 class noted(NamedTuple):  # reads as a function: value_error(..., x=noted(x, "axis 1 has size 3"))
-    """A value of an error message, and what is to be said of it."""
+    """A value of an error message, with a remark on it."""
 
     value: object
     note: str
@@ -138,7 +138,7 @@ class ConcretizationTypeError(JAXTypeError):
     given."""
 
     def __init__(self, tracer: Any, context: str = "") -> None:
-        # A context is either what was called, such as "int()", or a sentence that says what to do.
+        # A context is either the called function, such as "int()", or a sentence with the remedy.
         op, advice = (context or "value", "") if " " not in context else ("value", f"{context}\n")
         called = (
             f"The problem arose with the `{context[:-2]}` function. If you meant to convert the "

@@ -19,8 +19,7 @@ _of_level, _of_modules = _to_stderr(), _to_stderr()
 
 
 def set_level(level: str | None) -> None:
-    """Send what is logged from this level on to stderr; nothing more than before for NOTSET and
-    None."""
+    """Send messages of this level and above to stderr; NOTSET and None change nothing."""
     logger = logging.getLogger("teucer")
     logger.setLevel(level or "NOTSET")
     logger.removeHandler(_of_level)

@@ -101,11 +101,11 @@ class Memo:
         return found
 
     def drop(self, fun: Any) -> None:
-        """Forget what is kept of `fun`."""
+        """Forget the dictionary of `fun`."""
         self.of(fun).clear()
 
     def forget(self) -> None:
-        """Forget what is kept of all functions."""
+        """Forget the dictionaries of all functions."""
         for ref in list(self._known.values()):
             found = ref()
             if found is not None:
@@ -118,8 +118,9 @@ class Memo:
 
 @final
 class Interned(Generic[T]):
-    """Objects by their parts, as long as they are used elsewhere: equal ones are one object. refs:
-    the same as a dictionary of weak references, for code that cannot afford a call.
+    """Objects by their parts, as long as they are used elsewhere: equal ones are one object.
+
+    refs: the same as a dictionary of weak references, for code that cannot afford a call.
     """
 
     __slots__ = ("_gone", "refs")

@@ -53,7 +53,7 @@ class Location(NamedTuple):
     end_column: int
 
 
-# Whether files are Teucer's own, of those that were asked for.
+# By file: whether it is Teucer's own.
 known_files: dict[str, bool] = {}
 
 
@@ -84,8 +84,8 @@ def records(place: Place | None) -> list[Record]:
 
 
 def asked_by_user(frame: FrameType | None) -> bool:
-    """Whether the user's code asks what a frame asks: an `__eq__`, and libraries that Teucer calls,
-    ask for their callers."""
+    """Whether a frame runs for the user's code. An `__eq__`, or a library that Teucer calls, runs
+    for its caller."""
     while frame is not None and (
         frame.f_code.co_name == "__eq__"
         or frame.f_globals.get("__name__", "").partition(".")[0] in _CALLED_LIBRARIES
@@ -116,8 +116,7 @@ class WouldWarn(Exception):
 
 @contextlib.contextmanager
 def rehearsal() -> Iterator[None]:
-    """Have `warn` raise WouldWarn in a `with` block: a call that warns is not what a template may
-    stand for."""
+    """Have `warn` raise WouldWarn in a `with` block: no template may replace a call that warns."""
     before, _rehearsal.on = _rehearsal.on, True
     try:
         yield
@@ -178,8 +177,8 @@ def describe(place: Place | None) -> str:
 
 
 def callers(place: Place | None) -> str:
-    """Lines of the program from which what `describe` says was called, the nearest first, each as a
-    line of a message."""
+    """The program's lines around the call that `describe` names, the nearest first, each as a line
+    of a message."""
     found = records(place)
     outer = [
         record

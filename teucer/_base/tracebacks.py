@@ -33,7 +33,7 @@ class UnfilteredStackTrace(Exception):
 def api_boundary(
     fun: Callable[P, R], like: Callable[..., object] | None = None, doc: str | None = None
 ) -> Callable[P, R]:
-    """`fun`, with Teucer's frames taken out of the traceback of what it raises, as
+    """`fun`, with Teucer's frames taken out of the tracebacks of its exceptions, as
     `jax_traceback_filtering` says.
 
     like: the function whose name and docstring the result has; by default `fun`. doc: another

@@ -60,8 +60,8 @@ def check(
 ) -> Report:
     """Faults of a function that show before it runs, each with its line and a remedy.
 
-    args, kwargs: what it would be called with: arrays, or their types (ShapeDtypeStruct), also with
-    symbolic sizes. It is traced, and not run. memory: bytes of the device that it is to fit in.
+    args, kwargs: its arguments: arrays, or their types (ShapeDtypeStruct), also with symbolic
+    sizes. The function is traced, and not run. memory: bytes of the device that it is to fit in.
     compiled: whether to compile it too, which finds collectives that it does not need.
     Silence a finding by a comment on its line: `# teucer: ignore[T401]`.
     Returns a report: its `findings`, text by `str`, `json()` and `sarif()`.
@@ -105,7 +105,7 @@ def _traced(jitted: Any, args: Sequence[object], kwargs: dict[str, object]) -> A
 
 
 def with_static_indices(trace: Callable[[], Any]) -> tuple[Any, list[Found]]:
-    """What `trace` gives, and T301 for the first index that is a number out of bounds.
+    """The result of `trace`, with T301 for the first index that is a number out of bounds.
 
     Tracing moves such an index inside, so that the program does not show it.
     """
@@ -193,7 +193,7 @@ def is_symbolic_shape(shape: Sequence[Any]) -> bool:
 
 
 def report_of_program(program: Program, name: str, traced: Sequence[Found] = ()) -> Report:
-    """The report of a traced function. traced: what tracing has found."""
+    """The report of a traced function. traced: findings of tracing."""
     try:
         graph = program.graph
     except TooLarge:
@@ -213,7 +213,7 @@ def _report(found: Sequence[Found], name: str) -> Report:
 
 
 def finding_of(found: Found) -> Finding | None:
-    """What a rule has found, at its line; None if the line silences it."""
+    """A finding of a rule, with its line; None if the line silences it."""
     at = found.at
     line = at if at is None or isinstance(at, Line) else line_of(
         at.place if isinstance(at, Value) else at

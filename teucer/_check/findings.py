@@ -1,4 +1,4 @@
-"""What a check finds: numbered findings with level, line and remedy, and the report of them."""
+"""Findings of a check, with number, level, line and remedy, and the report of them."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What a check has found, the worst first. `str` is text for people; true if there are
-    findings.
+    """The findings of a check, the worst first.
 
-    checked: the functions. notes: what could not be looked at, and why.
+    `str` is text for people; true if there are findings. checked: the functions. notes: parts that
+    could not be checked, and why.
     """
 
     findings: tuple[Finding, ...]

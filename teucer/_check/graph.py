@@ -79,7 +79,7 @@ class Value:
         self.op, self.operands, self.params, self.aval = op, tuple(operands), params or {}, aval
         self.eqn, self.index, self.context, self.constant = eqn, index, context, constant
         self.uses: list[Value] = []
-        self.next: Value | None = None  # of a carry: what the next step gets
+        self.next: Value | None = None  # of a carry: the value for the next step
         for operand in self.operands:
             operand.uses.append(self)
         self.range = range_ if range_ is not None else self._range()
@@ -164,7 +164,8 @@ def _bounded(case: Value, test: Value, holds: bool) -> Range:
 
 
 def plain(x: Value) -> Value:
-    """What a value is without changes of its form, and without choices that are known."""
+    """The value behind another one: changes of form, and choices with a known condition, are looked
+    through."""
     while x.operands:
         if x.op in _THROUGH:
             x = x.operands[0]
@@ -205,7 +206,7 @@ def number_of(x: Value) -> float | None:
 
 
 def ancestors(x: Value, most: int = 48) -> Iterator[Value]:
-    """A value, and what it is made of, the nearest first; no constants."""
+    """A value and the values that it is made of, the nearest first, without constants."""
     seen, queue = {id(x)}, collections.deque([x])
     while queue and most:
         value = queue.popleft()
@@ -385,7 +386,7 @@ class Graph:
 
 
 def _counted(loop: structure.Loop, i: int, start: Value, aval: Any) -> Range:
-    """The range of what a loop carries: of a counter, or of what stays as it is."""
+    """The range of an element of a loop's carry: a counter, or a value that stays as it is."""
     body = loop.body
     own = body.invars[len(loop.consts) + i]
     out = body.outvars[i]

@@ -1,8 +1,8 @@
 """A program whose jitted functions are checked as they are first called, and do not run.
 
 A call gives zeros of the types of its results, so that the program goes on to its next function.
-Nothing of this is known to `jit`: while a program is watched, the function that answers calls which
-C++ has no program for is another one.
+`jit` does not know of this: while a program is watched, the function that serves dispatch misses of
+C++ is replaced.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Stopped(BaseException):
 
 
 class _Signature(NamedTuple):
-    """What one program is made for."""
+    """The key of one program of a function."""
 
     tree: Any
     shapes: tuple[Any, ...]
@@ -52,7 +52,7 @@ class _Signature(NamedTuple):
 
 
 class _Function(NamedTuple):
-    """What was seen of one function: its programs, and the objects that it was."""
+    """The record of one function: its programs, and the objects that stood for it."""
 
     signatures: list[_Signature]
     objects: dict[int, object]  # kept, so that their numbers are not given out again
@@ -60,7 +60,7 @@ class _Function(NamedTuple):
 
 
 class Watch:
-    """Checks the functions of what runs in a `with` block."""
+    """Checks the functions that run in a `with` block."""
 
     def __init__(self, settings: Settings, seconds: float) -> None:
         self._settings, self._seconds, self._end = settings, seconds, 0.0
@@ -97,7 +97,7 @@ class Watch:
             signal.signal(signal.SIGALRM, self._handler)
 
     def report(self, err: BaseException | None = None) -> Report:
-        """What was found in all functions together. err: what the program ended by."""
+        """The findings of all functions together. err: the exception that ended the program."""
         if err is not None:
             self._ended_by(err)
         return report_of(
@@ -181,7 +181,7 @@ class Watch:
         kwargs: dict[str, object],
         traced: Any,
     ) -> bool:
-        """Whether this program was not seen yet; notes what makes a function be compiled again."""
+        """Whether this program is new; notes the causes of compiling a function again."""
         call = flatten_call(args, kwargs, options.static_argnums, options.static_argnames)
         avals = traced.staged.jaxpr.in_avals[len(traced.staged.consts) :]
         signature = _Signature(

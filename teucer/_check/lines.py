@@ -23,13 +23,13 @@ def record_of(place: Place | None) -> Record | None:
 
 
 def in_library(place: Place | None) -> bool:
-    """Whether an equation was written in a package that is installed, or by nobody."""
+    """Whether an equation comes from an installed package, or from no line at all."""
     record = record_of(place)
     return record is None or source.is_library(record[0].co_filename)
 
 
 def line_of(place: Place | None) -> Line | None:
-    """The innermost line of the user's own program, else that of a library."""
+    """The innermost line of the user's own program, else of a library."""
     found = source.records(place)
     if not found:
         return None

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 
 class Number(NamedTuple):
-    """What a number stands for."""
+    """The meaning of a number: level and title."""
 
     level: Literal["error", "warning", "hint"]
     title: str

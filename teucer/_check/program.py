@@ -1,4 +1,4 @@
-"""What rules look at: a traced function with its graph, and what `jit` was told of it."""
+"""The input of rules: a traced function with its graph, and the options of its `jit`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from teucer._trees import pytrees
 
 
 class Found(NamedTuple):
-    """What a rule yields: a number, what is wrong, where, and what to do.
+    """A result of a rule: a number, the fault, its place, and the remedy.
 
     at: an equation's place, a value, or a line.
     """
@@ -27,7 +27,7 @@ class Found(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What the caller of a check says beside the function."""
+    """The options of a check beside the function."""
 
     memory: float | None = None  # bytes of a device
     compiled: bool = False  # whether the compiler may be asked

@@ -64,7 +64,7 @@ class FlatCall(NamedTuple):
         return args, {**kwargs, **dict(names)}
 
     def form(self) -> FlatCall:
-        """The call without its leaves, for what outlives them."""
+        """The call without its leaves, to outlive them."""
         return FlatCall([], self.tree, self.statics)
 
     def apply(self, fun: Callable[..., object], leaves: Sequence[Value]) -> Any:
@@ -79,7 +79,7 @@ def flatten_call(
     static_argnums: Sequence[int] = (),
     static_argnames: Iterable[str] = (),
 ) -> FlatCall:
-    """Take a call apart; the static arguments given are kept as they are."""
+    """Flatten a call; static arguments that are given are kept as they are."""
     if not static_argnums and not static_argnames:
         leaves, tree = pytrees.tree_flatten((args, kwargs))
         return FlatCall(leaves, tree, ((), ()))
@@ -98,7 +98,7 @@ def flatten_call(
 
 
 def flatten_results(out: object, what: str, info: DebugInfo) -> tuple[list[Any], Any]:
-    """The leaves and the tree of what a function returned.
+    """The leaves and the tree of a function's result.
 
     Raises TypeError, naming the leaf, for one that is not an array.
     """
@@ -206,8 +206,8 @@ def check_leaves(call: FlatCall, fun: Callable[..., object], what: str) -> tuple
 def leaf_names(
     fun: Callable[..., object], tree: PyTreeDef, static: Sequence[int] = ()
 ) -> tuple[str, ...]:
-    """What the user calls each leaf of a call's dynamic arguments: `x`, `params['w'][0]`, `args[0]`
-    of what `*args` takes, `kwargs['a']` of what `**kwargs` takes."""
+    """Names in messages of the leaves of a call's dynamic arguments: `x`, `params['w'][0]`,
+    `args[0]` of what `*args` takes, `kwargs['a']` of what `**kwargs` takes."""
     called = _parameter_names(fun)
     heads = [called(arg) for arg in leaf_arguments(tree, static)]
     return tuple(
@@ -235,7 +235,7 @@ def leaf_arguments(tree: PyTreeDef, static: Sequence[int]) -> tuple[int | str, .
 
 
 def _parameter_names(fun: Callable[..., object]) -> Callable[[int | str], str]:
-    """What the user calls an argument, given by its position or its name."""
+    """The name in messages of an argument, given by its position or its name."""
     try:
         parameters = list(inspect.signature(fun).parameters.values())
     except (ValueError, TypeError):

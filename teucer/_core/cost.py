@@ -1,4 +1,4 @@
-"""What compilers make of an operation: for the targets, which weigh programs by it."""
+"""Costs of operations in compiled code: for the targets, which weigh programs by them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Subnormals(enum.Enum):
 
 
 class Cost(NamedTuple):
-    """What a primitive costs, for operands of any type.
+    """The cost of a primitive, for operands of any type.
 
     fuses: whether compilers compute it element by element, in the loop that uses it.
     reduces: whether it combines elements along axes, in loops as long as these axes.
@@ -54,7 +54,7 @@ class Cost(NamedTuple):
     series: the dtypes of operands for which a target may ask for a series (the parameter `series`)
         in place of the compiler's operation.
     work: the kind of code, where it matters.
-    subnormals: what becomes of subnormal numbers, where compilers may know it.
+    subnormals: the treatment of subnormal numbers, if compilers may rely on it.
     decides: how it decides by its operands, where a subnormal number is to differ from zero: the
         direction of a comparison, or another word of the targets' tables.
     operations: operations(types of operands, type of the first result, params) counts operations on

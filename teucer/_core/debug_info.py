@@ -1,4 +1,4 @@
-"""What messages say of the function being traced, and of its arguments and results."""
+"""Names of the traced function, its arguments and its results, for messages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class DebugInfo:
-    """For messages: what is being traced, and how its flat arguments are called. Looked up when a
-    message needs it.
+    """For messages: the function that is being traced, and names of its flat arguments. Computed
+    when a message needs it.
 
     Holds the function weakly, since its traces are kept as long as it lives. When it is gone, its
     code still gives its place and its parameters.
@@ -78,7 +78,7 @@ class DebugInfo:
 
     @property
     def arg_names(self) -> Sequence[str]:
-        """What the user calls the flat arguments."""
+        """Names of the flat arguments, as in the user's program."""
         if not callable(self._arg_names):
             return self._arg_names
         fun = self._described()

@@ -1,7 +1,7 @@
-"""What dialects do with primitives: tables by class of primitive.
+"""Dialects' rules for primitives: tables by class of primitive.
 
-A dialect is what few programs use: references, high types, padded sizes, types that say where an
-array lies, typed keys. Its passes are modules of their own. Its rule for a primitive stands beside
+A dialect is a feature that few programs use: references, high types, padded sizes, types with
+placement, typed keys. Its passes are modules of their own. Its rule for a primitive stands beside
 the other rules of the primitive, as a method marked with the table. `Primitive` does not know it.
 """
 
@@ -29,9 +29,9 @@ C = TypeVar("C", bound=type)
 
 @final
 class Table(dict[type, Any]):
-    """What a dialect says of primitives, by their class: a rule, or that they are of some kind.
+    """A dialect's table of primitives, by their class: a rule, or a mark.
 
-    A class without an entry has that of the nearest class which it inherits from, or None.
+    A class without an entry inherits the entry of its nearest base class, or has None.
 
     >>> from teucer._core.primitive import Primitive
     >>> halved = Table()
@@ -89,7 +89,7 @@ class _Entry:
 
 
 def kinds_of(aval: Aval) -> Iterator[str]:
-    """What a type says of where values lie, besides mesh axes."""
+    """Dialects of types that say where values lie, besides mesh axes."""
     aval = getattr(aval, "inner", aval)  # of a reference
     if aval.memory_space is not MemorySpace.Device:
         yield IN_HOST_MEMORY
@@ -150,11 +150,11 @@ pulls_zeros = Table()
 varies = Table()
 # Its operands may vary over different manual mesh axes, and are not cast to vary over all.
 casts = Table()
-# Cotangents of the result are not sums over the mesh axes over which those of the operands are
-# (`reduced` types).
+# Marks: cotangents of operands are sums over some mesh axes (`reduced` types), but not cotangents
+# of the result.
 drops_reduced = Table()
-# The types that it gives its results say in which memory they are: other results are where the
-# operands are.
+# Marks: the type rule itself gives the memory of results. Results of others are in the memory of
+# the operands.
 relocates = Table()
 
 # Typed keys (`_dialects.keys.lowering`).

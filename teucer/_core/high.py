@@ -1,7 +1,7 @@
 """High types, as the core knows them.
 
-Values of such a type are made of values of low types, those of arrays; some change, and have a
-state. `_dialects.high` has the types that libraries derive theirs from, and the pass.
+Values of such a type are made of values of low types, the types of arrays; some change, and have a
+state. `_dialects.high` has the base classes for libraries, and the pass.
 """
 
 from __future__ import annotations
@@ -108,8 +108,7 @@ def is_mutable(aval: Aval) -> bool:
 
 
 def stated(x: Value, aval: Aval | None = None) -> Any:
-    """The type of a value as that of a variable: with the state that it is in now, if it
-    changes."""
+    """The type that a variable for a value gets: with the current state, if the value changes."""
     aval = typeof(x) if aval is None else aval
     return AvalQDD(aval, cur_qdd(x)) if is_mutable(aval) else aval
 
@@ -166,7 +165,7 @@ def as_array(x: Value) -> Any:
 
 
 def refuse_high(op: str, *avals: Aval) -> None:
-    """Raise the NotImplementedError if one of the types is high, for what places arrays on
+    """Raise NotImplementedError if one of the types is high: for functions that place arrays on
     devices."""
     for aval in avals:
         if aval.is_high:

@@ -388,7 +388,7 @@ class ClosedJaxpr:
 
 
 def _constants(made: object) -> Iterator[Any]:
-    """The constants of the closed jaxprs in what a transformation made of one."""
+    """The constants of the closed jaxprs in a transformation's result."""
     if isinstance(made, ClosedJaxpr):
         yield from made.consts
     elif isinstance(made, tuple):
@@ -424,7 +424,7 @@ def interpret(
 ) -> list[Any]:
     """The results of a jaxpr on values of any kind.
 
-    handle(equation, its operands) -> its results. What it stages meanwhile comes from the user's
+    handle(equation, its operands) -> its results. Equations that `handle` stages get the user's
     line of the equation.
     """
     jaxpr = closed.jaxpr

@@ -1,4 +1,4 @@
-"""Tracers that outlive their trace: how they are found, and what is said of them."""
+"""Tracers that outlive their trace: how they are found, and the errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_alive(x: Value) -> None:
 
 
 def leak_message(x: Tracer) -> str:
-    """What to say of a tracer found outside the function that made it."""
+    """The message for a tracer found outside the function that made it."""
     made = x.origin()
     on_line = "as" if made.startswith("argument ") else "on line"
     where = f"\n    it was created {on_line} {made}" if made else ""

@@ -1,4 +1,4 @@
-"""What is said where a transformation meets a primitive that has no rule for it."""
+"""Errors for transformations of a primitive that has no rule."""
 
 from __future__ import annotations
 

@@ -86,8 +86,7 @@ class Tagged(tuple[str, ...]):
 
 @contextmanager
 def tagged(tags: Mapping[str, str]) -> Iterator[None]:
-    """A `with` block in which the compiler is told `tags` of all operations, beside what is in
-    force."""
+    """A `with` block in which `tags` are added to the compiler metadata of all operations."""
     outer = _names.scope
     if tags:
         _names.scope = joined(outer, Tagged((), tuple(tags.items())))
@@ -123,8 +122,8 @@ def joined(outer: tuple[str, ...], inner: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def apart(outer: tuple[str, ...]) -> tuple[str, ...]:
-    """The scopes that a jaxpr recorded within `outer` begins with: none, with what the compiler is
-    told."""
+    """The scopes with which a jaxpr recorded within `outer` begins: no names, but the compiler
+    metadata."""
     return Tagged((), outer.tags) if type(outer) is Tagged else ()
 
 

@@ -1,4 +1,4 @@
-"""Where equations come from, as those who read jaxprs see it.
+"""Where equations come from, as readers of jaxprs see it.
 
 A line of the user's program, and name scopes.
 """

@@ -37,8 +37,8 @@ class Axis(NamedTuple):
 
 
 class Call(NamedTuple):
-    """What a `simplify` rule puts in the place of a call: the same primitive on other operands,
-    with other parameters."""
+    """The result of a `simplify` rule: the same primitive on other operands, with other
+    parameters."""
 
     operands: tuple[Any, ...]
     params: dict[str, Any]
@@ -90,8 +90,8 @@ class Primitive(Unique):
     saving(eqn, used, cut) -> Saving | None
         The rule of `checkpoint` for primitives with bodies (`teucer._derived.remat`).
 
-    Rules of dialects stand in tables (`_core.dialects`). What only libraries written for JAX ask of
-    a primitive is outside the core (`_derived.members`).
+    Rules of dialects stand in tables (`_core.dialects`). Members that only libraries written for
+    JAX use are outside the core (`_derived.members`).
     """
 
     __slots__ = ("__dict__",)
@@ -112,7 +112,7 @@ class Primitive(Unique):
     # result is an element of the one operand.
     mergeable: ClassVar[bool] = True
     rearranges: ClassVar[bool] = False
-    # What compilers make of it, for the targets.
+    # Its cost in compiled code, for the targets.
     cost: Cost = UNKNOWN
 
     def __init_subclass__(cls) -> None:

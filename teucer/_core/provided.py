@@ -1,4 +1,4 @@
-"""What upper layers provide to lower ones.
+"""Functions that upper layers provide to lower ones.
 
 One record, each field of which is filled once, while the package is loaded.
 
@@ -60,7 +60,7 @@ class References(NamedTuple):
 
 
 class Printing(NamedTuple):
-    """What shows jaxprs, equations and literals as text, and jaxprs in notebooks."""
+    """Printers of jaxprs, equations and literals, as text and in notebooks."""
 
     jaxpr_text: Callable[..., str]
     eqn_text: Callable[[Any], str]
@@ -78,15 +78,15 @@ class Provided:
     target: Callable[[str], Any]
     # _arrays: put(host value, device, aval=type) is an array.
     put: Operation
-    # _devices: partition_of(sharding, shape) is what the type of an array says of it;
-    # whole_sharding(ndim) is that of a type that says nothing.
+    # _devices: partition_of(sharding, shape) is the part of a sharding that an array's type keeps;
+    # whole_sharding(ndim) is the sharding of a type without one.
     partition_of: Callable[[Any, tuple[Any, ...]], Any]
     whole_sharding: Callable[[int], Any]
     # _devices: parts(), the module of the types of parts (`_devices.parts`); loaded with the first
     # such type that a library asks for.
     parts: Callable[[], Any]
     # _devices, for types that are placed: laid_out(primitive, avals, params, types of results) are
-    # these with what operands say of meshes and memories; alike(values) casts values to vary over
+    # these types with the meshes and memories of operands; alike(values) casts values to vary over
     # the same mesh axes.
     laid_out: Callable[[Any, Sequence[Any], dict[str, Any], tuple[Any, ...]], tuple[Any, ...]]
     alike: Callable[[tuple[Any, ...]], tuple[Any, ...]]
@@ -139,14 +139,14 @@ class Provided:
     pull_with_logs: Callable[[Any, Any], tuple[Any, dict[Any, Any]]]
     buffers: Buffers
     quotients: Quotients
-    # lax: on_basis(f, aval) is what a linear function gives for the standard basis of a type, and
-    # the batch dimensions of that; loaded with the first Jacobian.
+    # lax: on_basis(f, aval) gives the results of a linear function for the standard basis of a
+    # type, and their batch dimensions; loaded with the first Jacobian.
     on_basis: Callable[[Callable[[Any], Sequence[Any]], Any], tuple[list[Any], list[int | None]]]
     # loops(): loaded with the first program in which outlining finds a loop.
     loops: Callable[[], Loops]
 
     def fill(self, **operations: object) -> None:
-        """Provide fields, each of which is filled once."""
+        """Fill fields, each once."""
         for name, operation in operations.items():
             assert name in FIELDS, f"provided has no field {name}"
             assert not hasattr(self, name), f"provided.{name} is filled already"

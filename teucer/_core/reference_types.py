@@ -1,4 +1,4 @@
-"""The type of references, and what a program does with the references among its inputs."""
+"""The type of references, and the effects of a program on references among its inputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from teucer._xla.pytree import PyTreeDef
 
 
-# What is never a reference. Its type may be refused, with an error of its own.
+# Objects that are never references. Their types may be refused, with an error of its own.
 _HOST = np.ndarray, np.generic, int, float, complex
 
 
@@ -77,7 +77,7 @@ class RefType(Aval):
     """The type of a reference to an array of type `inner`.
 
     memory_space: where a kernel keeps the array, None for the device's own memory.
-    kind: None, or 'no_grad_no_remat': what is written has no derivative, and rematerialisation does
+    kind: None, or 'no_grad_no_remat': written values have no derivative, and rematerialisation does
     not write again.
 
     >>> import numpy as np
@@ -274,7 +274,7 @@ class AccumEffect(RefEffect):
 
 
 def is_reference(aval: Aval) -> bool:
-    """Whether a type is that of a reference."""
+    """Whether a type is the type of a reference."""
     return type(aval) is RefType
 
 
@@ -296,7 +296,7 @@ class Touched(NamedTuple):
 
 
 def touched(effects: Iterable[object]) -> Touched:
-    """What the effects of an equation say of references."""
+    """The effects of an equation on references."""
     refs = [e for e in effects if isinstance(e, RefEffect) and not e.is_last]
     return Touched(
         frozenset(e.index for e in refs if type(e) is not WriteEffect),
@@ -307,7 +307,7 @@ def touched(effects: Iterable[object]) -> Touched:
 def at_operands(
     effects: frozenset[object], invars: Sequence[object], offset: int = 0
 ) -> frozenset[Any]:
-    """The effects of a jaxpr as those of an equation whose operands, from `offset` on, are the
+    """The effects of a jaxpr as effects of an equation whose operands, from `offset` on, are the
     inputs `invars`."""
     if not effects or not any(isinstance(e, RefEffect) for e in effects):
         return effects

@@ -61,7 +61,7 @@ class StageTrace(Trace):
         super().__init__(parent)
         self.eqns: list[Eqn] = []
         self.invars: list[Var] = []
-        # By identity of the value, which is kept so that the identity stays its own.
+        # Keyed by id(value). The value is kept alive so that its id is not reused.
         self.consts: dict[int, tuple[Var, Any]] = {}
         self.debug_info = debug_info
         # The states of values that change, before the next equation.
@@ -149,8 +149,8 @@ class StageTrace(Trace):
     def with_states(
         self, operands: Sequence[Atom], effects: Iterable[object], outs: Sequence[StageTracer]
     ) -> tuple[Any, ...]:
-        """The results of an equation, of which those that change have a state. Operands have the
-        one that an effect says."""
+        """The results of an equation. Results that change have a state; operands get the state that
+        an effect gives."""
         self.states.update(
             (operands[e.index], e.state) for e in effects if type(e) is high.StateEffect
         )
@@ -167,7 +167,7 @@ class StageTrace(Trace):
         if kind is StageTracer and x._trace is self:
             var: Atom = x._var
             return var
-        if kind is not ArrayImpl:  # what most constants are
+        if kind is not ArrayImpl:  # the type of most constants
             if kind in _LITERAL_TYPES or (
                 isinstance(x, np.generic | np.ndarray) and not x.shape and x.dtype != float0
             ):

@@ -44,13 +44,14 @@ class Mapped(NamedTuple):
 
     @property
     def bodies(self) -> list[tuple[ClosedJaxpr, Sequence[Any]]]:
-        """Each program, and what it is called on, the parts of this."""
+        """Each program and its operands, the parts of this."""
         return [(self.body, self.operands)]
 
 
 class Branch(NamedTuple):
-    """Runs one program on the operands; `index` says which. platforms: the platforms of each
-    program, if the index numbers the platform; else None.
+    """Runs one program on the operands; `index` says which.
+
+    platforms: the platforms of each program, if the index numbers the platform; else None.
     """
 
     index: Any
@@ -88,7 +89,7 @@ class Loop(NamedTuple):
 
     @property
     def bodies(self) -> list[tuple[ClosedJaxpr, Sequence[Any]]]:
-        """Each program, and what it is called on, elements of xs."""
+        """Each program and its operands, with elements of xs."""
         step = (self.body, [*self.consts, *self.carry, *self.xs])
         if self.condition is None:
             return [step]

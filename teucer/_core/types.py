@@ -1,4 +1,4 @@
-"""Types (avals): what is known of a value while a program is traced.
+"""Types (avals): the facts about a value that are known while a program is traced.
 
 Equal types are one object: a type is compared and hashed by identity, and facts derived from it are
 kept on it.
@@ -109,8 +109,8 @@ class Aval(Stated):
 
     @property
     def moves(self) -> bool:
-        """Whether values of this type, which is one of tangents, carry anything: those of integers
-        do not."""
+        """Whether values of this type, a type of tangents, carry anything: tangents of integers do
+        not."""
         return getattr(self, "dtype", None) != float0
 
     @property
@@ -326,7 +326,9 @@ class ShapedArray(Aval):
     @property
     def carrier(self) -> Any:
         """The type that a C++ array of this type holds: this type, or for an extended dtype a
-        stand-in with a NumPy dtype. C++ has no arrays of float0; arrays of booleans replace them.
+        stand-in with a NumPy dtype.
+
+        C++ has no arrays of float0; arrays of booleans replace them.
         """
         if not self.extended:
             return (

@@ -1,4 +1,4 @@
-"""Types for annotations: what rules and functions of the library take and give.
+"""Types for annotations of rules and functions of the library.
 
 Modules of the core and above import these for type checkers alone, under `if TYPE_CHECKING`.
 """
@@ -29,18 +29,18 @@ Value: TypeAlias = object
 Cotangent: TypeAlias = object
 # The parameters of a call of a primitive. Only the rules of that primitive know what each one is.
 Params: TypeAlias = dict[str, Any]
-# The batch axis of an operand, None if it has none; and those of all operands.
+# The batch axis of an operand, None if it has none; and the batch axes of all operands.
 Dim: TypeAlias = int | None
 Dims: TypeAlias = Sequence[Dim]
 # The size of an axis, which may be symbolic.
 Size: TypeAlias = "int | Dimension"
-# The dtype of a type: NumPy's, or that of typed keys.
+# The dtype of a type: NumPy's, or a dtype of typed keys.
 DType: TypeAlias = "np.dtype[Any] | ExtendedDType"
 # Where an equation comes from: a line of the user's program, and name scopes.
 Source: TypeAlias = "tuple[Place | None, tuple[str, ...]] | None"
 
-# What rules take of several operands: their values, types, and cotangents or tangents; and numbers
-# of axes.
+# Sequences that rules take for several operands: their values, types, and cotangents or tangents;
+# and numbers of axes.
 Arrays: TypeAlias = "Sequence[Array]"
 Avals: TypeAlias = "Sequence[ShapedArray]"
 Tangents: TypeAlias = "Sequence[Array | Zero]"
@@ -48,9 +48,9 @@ Axes: TypeAlias = Sequence[int]
 
 # An array of NumPy, of any shape and dtype.
 HostArray: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
-# An array of either kind: what a function takes that asks for its members.
+# An array of either kind, for functions that use its members.
 AnyArray: TypeAlias = "Array | HostArray"
-# What an argument of a numerical function may be.
+# An argument of a numerical function.
 ArrayLike: TypeAlias = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
 
 
@@ -60,7 +60,7 @@ class _HasDType(Protocol):
     def dtype(self) -> Any: ...
 
 
-# What may say a dtype: also a class of scalars, or an object with an attribute `dtype`.
+# An argument that names a dtype: also a class of scalars, or an object with an attribute `dtype`.
 DTypeLike: TypeAlias = np.dtype | type | str | _HasDType
 # Sizes, which may be symbolic, and so are not always int.
 Shape: TypeAlias = "int | Sequence[Size]"

@@ -90,10 +90,10 @@ class NullAccum(GradAccum):
 def accumulated(
     rule: Callable[..., object], accums: Sequence[GradAccum], tree: PyTreeDef, said: str
 ) -> tuple[list[Any], Any]:
-    """What a backward rule gives accumulators in the containers of a tree of arguments, and what it
+    """Call a backward rule with accumulators in the containers of a tree of arguments; gives its
     logs.
 
-    said: how messages speak of the rule. Raises TypeError if it returns something else than logs.
+    said: the name of the rule in messages. Raises TypeError if it returns anything but logs.
     """
     logs = rule(*pytrees.tree_unflatten(tree, accums))
     if logs is not None and not isinstance(logs, dict):

@@ -1,4 +1,5 @@
-"""Arrays made of their parts: one array a device, what a function gives, what each process has."""
+"""Arrays made of their parts: one array for each device, results of a function, or values of each
+process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forgetting what has been traced and compiled."""
+"""Forgetting traces and compiled programs."""
 
 from __future__ import annotations
 

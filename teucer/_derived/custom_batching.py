@@ -262,7 +262,7 @@ class custom_vmap:
         leaves, call = (
             call.leaves,
             call.form(),
-        )  # what is recorded keeps the rule, but not the arguments
+        )  # the equation keeps the rule, but not the arguments
         info = DebugInfo(self.fun, (), "custom_vmap")
         out_tree: list[PyTreeDef] = []
 
@@ -272,7 +272,7 @@ class custom_vmap:
             return outs
 
         def rule(size: int, in_batched: Sequence[bool], *leaves: Value) -> Any:
-            if not out_tree:  # the function has not run, so what it returns is not known
+            if not out_tree:  # the function has not run, so its results are not known
                 dims = [0 if b else None for b in in_batched]
                 stage_flat(
                     flat, [mapped_aval(typeof(x), d) for x, d in zip(leaves, dims, strict=True)]

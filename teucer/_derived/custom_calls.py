@@ -345,11 +345,11 @@ class CustomCall(Primitive):
 
 
 class OutDims:
-    """The batch dimensions of the results of a custom function: those that all of its parts, which
-    run at different times, keep.
+    """The batch dimensions of the results of a custom function. All of its parts, which run at
+    different times, must agree.
 
-    All results are batched if an operand is; else those that the first part to run makes depend on
-    the named axis.
+    All results are batched if an operand is. Else the first part to run decides: its results that
+    depend on the named axis are batched.
     """
 
     __slots__ = ("all", "dims")

@@ -171,7 +171,7 @@ class custom_jvp(custom_calls.CustomFunction):
         leaves, call = (
             call.leaves,
             call.form(),
-        )  # what is recorded keeps the rule, but not the arguments
+        )  # the equation keeps the rule, but not the arguments
         out_tree: list[Any] = []
         seen = custom_calls.OutTypes()
         info = DebugInfo(self.fun, (), "custom_jvp")

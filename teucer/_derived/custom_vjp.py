@@ -409,8 +409,8 @@ class custom_vjp(CustomFunction):
         """As `defvjp`, with a rule that gives cotangents to accumulators: bwd(*nondiff_args,
         residuals, cotangent, *accumulators) returns None, or logs as for `defvjp_with_logs`.
 
-        The accumulators have the tree of the arguments. A NullAccum stands for what is not
-        differentiated; other arguments have a ValAccum.
+        The accumulators have the tree of the arguments. A NullAccum stands for an argument that is
+        not differentiated; other arguments have a ValAccum.
 
         >>> import teucer as jax, teucer.numpy as jnp
         >>> @jax.custom_vjp

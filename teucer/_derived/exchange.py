@@ -171,8 +171,8 @@ def _renumbered(x: ArrayImpl, mesh: Mesh) -> Any:
 
 
 def _sent(x: ArrayImpl, sharding: object, copy: bool = False) -> Any:
-    """x with each part sent to another device. Guards are for what leaves its devices, not for what
-    changes places on them."""
+    """x with each part sent to another device. Guards are for arrays that leave their devices, not
+    for parts that change places on them."""
     stays = set(devices_of(x._sharding)) == set(devices_of(sharding))
     with config.transfer_guard_device_to_device("allow") if stays else contextlib.nullcontext():
         return transfer.put_array(x, sharding, copy=copy)
@@ -188,8 +188,8 @@ def _by_program(x: ArrayImpl, sharding: object) -> Any:
 
 
 def _by_parts(x: ArrayImpl, sharding: Sharding) -> Any:
-    """x on other devices. Each part is put together, where it is to be, from what the devices that
-    have it send."""
+    """x on other devices. Each part is assembled at its destination from pieces that other devices
+    send."""
     shape, parts = x.shape, []
     held = {_bounds(shard.index, shape): shard.data for shard in x.addressable_shards}
     for device, index in sharding.devices_indices_map(shape).items():

@@ -87,8 +87,8 @@ def jvp(
 
 
 def _as_result(t: Value, y: Value) -> Value:
-    """The tangent of an array as an array: what is added to a number hands its tangent on as it was
-    given."""
+    """The tangent of an array as an array. Addition of a number passes a tangent on as it was
+    given, a NumPy array say."""
     given = isinstance(t, float | complex | np.ndarray | np.generic) and typeof(t).moves
     return (
         transfer.put(np.asarray(t, typeof(t).dtype), None, aval=typeof(t))

@@ -36,8 +36,10 @@ def takes_references(args: Sequence[Value]) -> bool:
 
 
 class OnArrays(NamedTuple):
-    """A job on arrays in place of references. changed: for each further result behind the
-    function's own, the number of the argument whose reference gets it.
+    """A job on arrays in place of references.
+
+    changed: for each further result behind the function's own, the number of the argument whose
+    reference gets it.
     """
 
     job: Job
@@ -69,7 +71,7 @@ def _grouped(closed: ClosedJaxpr, args: Sequence[Value]) -> _Grouped:
 
 
 class OnValues(NamedTuple):
-    """A jaxpr and arguments without references, and those that get its last results."""
+    """A jaxpr and arguments without references, and the references that get its last results."""
 
     jaxpr: ClosedJaxpr
     args: tuple[Value, ...]
@@ -117,7 +119,7 @@ def on_arrays(job: Job, args: Sequence[Value]) -> OnArrays:
 
 
 def arrays(args: Sequence[Value]) -> list[Any]:
-    """Arguments with arrays in the place of references, and structs of arrays in the place of those
+    """Arguments with arrays in place of references, and with structs of arrays in place of structs
     of references."""
     return [
         x.read()
@@ -159,8 +161,8 @@ register_node(Updated, lambda x: ((), None), _put_together, None)
 def run_fast(
     job: Job, args: Sequence[Value], consts: Sequence[Value], out_tree: PyTreeDef
 ) -> tuple[list[Any], FastPath | None]:
-    """As `run`, for a function that C++ calls. Gives the results, what C++ needs to run the program
-    itself, and which arguments change in place."""
+    """As `run`, for a function that C++ calls. Gives the results, a fast path for C++, and the
+    arguments that change in place."""
     if takes_references(consts):  # which it does not take apart
         return run(job, args), None
     found, given = on_arrays(job, args), arrays(args)
@@ -205,7 +207,7 @@ def needs_low(jaxpr: Jaxpr) -> bool:
 
 
 class OnLow(NamedTuple):
-    """A job on low values, its operands, and what makes high results of the low ones."""
+    """A job on low values, its operands, and a function that makes high results of the low ones."""
 
     job: Job
     operands: Sequence[Any]
@@ -213,12 +215,12 @@ class OnLow(NamedTuple):
     avals: Sequence[Any]
 
     def operands_of(self, args: Sequence[Value]) -> Sequence[Any]:
-        """The low values of other arguments of the same types, behind those that the program closes
-        over."""
+        """The low values of other arguments of the same types, behind the values that the program
+        closes over."""
         return [*self.low.jaxpr.consts, *taken_apart(args, self.avals).low]
 
     def raised(self, outs: Sequence[Value], args: Sequence[Value]) -> list[Any]:
-        """The high results; arguments that change get what they hold now."""
+        """The high results. Arguments that change get their new states."""
         return list(self.low.raised(outs, args))
 
 
@@ -252,7 +254,7 @@ def run_high(job: Job, args: Sequence[Value]) -> list[Any]:
 def run_jitted(
     job: Job, consts: Sequence[Value], leaves: Sequence[Value], out_tree: PyTreeDef
 ) -> tuple[list[Any] | None, FastPath | None]:
-    """As `run_apart`, for a function that C++ calls: with what it needs to run the program."""
+    """As `run_apart`, for a function that C++ calls: also gives a fast path for it."""
     args = (*consts, *leaves)
     if needs_low(job.jaxpr):
         return run_high(job, args), None

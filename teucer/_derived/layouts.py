@@ -81,7 +81,8 @@ def with_layout_constraint(x: Value, layouts: object) -> Any:
 
     layouts: a Layout, or a tree prefix of them. Outside `jit`, arrays that lie so. The tangent and
     the cotangent lie like x; under `vmap` the new axis is the slowest.
-    Raises ValueError for what is no Layout, or one that does not fit an array's shape.
+    Raises ValueError for an object that is no Layout, or a Layout that does not fit an array's
+    shape.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> from teucer.experimental.layout import Layout, with_layout_constraint

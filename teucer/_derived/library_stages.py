@@ -61,7 +61,7 @@ def _member(name: str, function: Callable[..., object], *args: object, **kwargs:
 
 @functools.lru_cache(maxsize=256)
 def _jitted(function: Callable[..., object], nums: tuple[int, ...], names: tuple[str, ...]) -> Any:
-    from teucer._derived.stages import jit  # what few programs need; it has these members
+    from teucer._derived.stages import jit  # needed by few programs; it has these members
 
     return jit(function, static_argnums=nums, static_argnames=names)
 

@@ -52,8 +52,8 @@ _THROUGH = frozenset({JVPTrace, LinearizeTrace, BatchTrace, PartialTrace})
 
 
 class _Pass(NamedTuple):
-    """A pass as a jaxpr without constants. consts: its first arguments. known: what `fun` says
-    beside its results."""
+    """A pass as a jaxpr without constants. consts: its first arguments. known: facts that `fun`
+    returns beside its results."""
 
     jaxpr: ClosedJaxpr
     consts: Sequence[Any]
@@ -113,8 +113,8 @@ def in_one(
     residuals: Sequence[Value],
     operands: Sequence[Value] = (),
 ) -> tuple[list[Any], T]:
-    """fun(jaxpr, residuals, *operands), in one program where it can be: results, and what is known
-    of them.
+    """fun(jaxpr, residuals, *operands), as one program if possible: the results, and facts about
+    them.
 
     jaxpr: the linear jaxpr that `fun` passes through. how: all else that it depends on.
     """
@@ -238,8 +238,8 @@ def _is_plain(eqn: Eqn) -> bool:
 
 
 def _is_eager() -> bool:
-    """Whether there are values beneath the transformations in force, and the user does not ask for
-    what each operation does."""
+    """Whether the values beneath the transformations are concrete, and no option asks to look at
+    each operation."""
     trace: Trace | None = current_trace()
     while trace is not EVAL:
         if type(trace) not in _THROUGH:
@@ -256,8 +256,7 @@ def _is_eager() -> bool:
 @structure.internal
 @final
 class LinearProgram(JaxprCall):
-    """A call of a linear pass. It is one program when it comes to be run; what is recorded are its
-    equations."""
+    """A call of a linear pass. It runs as one program; a trace records its equations."""
 
     __slots__ = ()
     name = "linear_program"

@@ -1,6 +1,6 @@
 """Which values of a program are in memory at once.
 
-Its predicted peak, and what `checkpoint` would take off it.
+Its predicted peak, and how far `checkpoint` would lower it.
 
 The model: equations run in their order. A value is in memory from the equation that makes it to the
 last one that uses it, unless compilers fuse it into its use. Arguments stay.
@@ -51,9 +51,9 @@ class Saving(NamedTuple):
 
 
 class Peak(NamedTuple):
-    """The most memory that a program needs at once, in bytes, and what is in it.
+    """The peak of a program in bytes, and the values in memory then.
 
-    at: the equation that runs then. levels: for each equation, how much is in memory while it runs.
+    at: the equation that runs then. levels: for each equation, the bytes in memory while it runs.
     """
 
     size: int
@@ -212,7 +212,7 @@ class Run:
         if not (eqn.primitive.cost.fuses or eqn.primitive.higher_order):
             return 0
         found = structure.of(eqn) if eqn.primitive.higher_order else None
-        # A loop reads elements of its operands in each step, and writes over what it carries alone.
+        # A loop reads elements of its operands in each step, and overwrites only its carry.
         over = found.carry if isinstance(found, structure.Loop) else eqn.invars
         sizes = [held[v].size for v in ending if v in held and v in over]
         total = 0
@@ -267,8 +267,8 @@ def _savings(jaxpr: Jaxpr, run: Run) -> tuple[Saving, ...]:
 
 
 def _of_scans(residuals: Sequence[Live]) -> list[Saving]:
-    """Propose a checkpoint around the body of a scan: the carries are kept, and not what the steps
-    leave."""
+    """Propose a checkpoint around the body of a scan: it keeps the carries, not the residuals of
+    the steps."""
     left: dict[int, list[Live]] = {}
     for live in residuals:
         if live.eqn is not None and _is_scan(live.eqn):
@@ -297,8 +297,8 @@ def _is_scan(eqn: Eqn) -> bool:
 
 
 def _of_functions(jaxpr: Jaxpr, residuals: Sequence[Live]) -> list[Saving]:
-    """Propose a checkpoint for each function of the user: its arguments are kept, and not what it
-    leaves.
+    """Propose a checkpoint for each function of the user: it keeps the arguments, not the
+    residuals.
 
     A call is a run of equations of a function whose instructions follow one another.
     """

@@ -32,10 +32,10 @@ class Logged(list[Any]):
 @dataclass
 class CondSum:
     """The logs of a `cond`'s branches under one name: `index` says which of them ran, and
-    `branches` has what each logs, zeros for those that did not run, None for those that log nothing
-    of that name.
+    `branches` has the logs of each: zeros for branches that did not run, None for branches that log
+    nothing under the name.
 
-    Where several branches log nothing of the name, the index may be that of the first of these.
+    If several branches log nothing under the name, the index may name the first of them.
     """
 
     index: Any
@@ -48,7 +48,7 @@ pytrees.register_pytree_node(
 
 
 class Leaf(NamedTuple):
-    """An array of a log: of the type `aval`, and where its parts begin among those of all."""
+    """An array of a log: its type `aval`, and the place where its parts begin among all parts."""
 
     place: int
     aval: ShapedArray
@@ -76,7 +76,7 @@ def pair_of(result: object, said: tuple[str, str]) -> tuple[Any, dict[Any, Any]]
 
 
 def check_leaves(logs: dict[object, object], name: str) -> None:
-    """Raises TypeError for what is no array of numbers."""
+    """Raises TypeError for an object that is no array of numbers."""
     for path, x in pytrees.tree_flatten_with_path(logs)[0]:
         aval = typeof(x) if is_valid_type(x) else None
         if type(aval) is not ShapedArray or dtypes.is_extended(aval.dtype):

@@ -1,4 +1,4 @@
-"""`with_logs` of what `vjp` gives: the cotangents, and what backward rules log.
+"""`with_logs` of a function from `vjp`: cotangents, and logs of backward rules.
 
 A log is the cotangent of an input that changes nothing. The linear program of a pullback gets such
 inputs, one for each array that a rule logs, wherever the rule stands in it: in loops, branches,
@@ -205,8 +205,8 @@ def _in_branches(eqn: Eqn, view: structure.Branch, logs: _Logs) -> dict[str, Any
 
 
 def _in_map(eqn: Eqn, view: structure.Mapped, found: Threaded, logs: _Logs) -> dict[str, Any]:
-    """The parts of a log on the devices are laid side by side, those of a number along a new axis,
-    over the mesh axes over which they may differ."""
+    """Concatenate the devices' parts of a log over the mesh axes over which they may differ; parts
+    that are numbers along a new axis."""
     params, n = eqn.params, len(view.body.jaxpr.invars)
     manual = params["newly_manual_axes"]
     inner, outer, specs = [], [], []

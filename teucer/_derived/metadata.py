@@ -1,6 +1,5 @@
-"""Metadata: what the compiler is told about operations.
-
-`set_xla_metadata`, calls that carry it, and where operations are to be computed.
+"""Metadata on operations for the compiler: `set_xla_metadata`, calls that carry metadata, and
+places of computation.
 """
 
 from __future__ import annotations
@@ -82,8 +81,7 @@ xla_metadata_value_p = XlaMetadataValue()
 
 
 def _told(line: str, tags: Tags) -> str:
-    """A line of MLIR, in its generic form, with more that the compiler is told; constants are left
-    as they are."""
+    """A line of MLIR, in its generic form, with metadata added; constants are left as they are."""
     end = line.rfind(" : (")
     if end < 0 or '"stablehlo.constant"' in line:
         return line
@@ -164,8 +162,8 @@ _said_now = cells.Config(
 
 @final
 class Metadata(ContextDecorator):
-    """Tell the compiler something of the operations in a `with` block or a function; None takes
-    back what is said around it."""
+    """Give the operations in a `with` block or a function metadata for the compiler. None removes
+    metadata that an outer block gives."""
 
     def __init__(self, said: dict[str, str | None]) -> None:
         self.said = said
@@ -187,7 +185,7 @@ class Metadata(ContextDecorator):
         _said_now.set_local(local)
 
     def __call__(self, func: Callable[..., Any]) -> Any:
-        """The function in such a block; what `jit` returns stays what can be lowered."""
+        """The function in such a block. A jitted function stays one, and can be lowered."""
         wrapped: Any = super().__call__(func)
         if isinstance(func, PjitFunction):
             for stage in ("trace", "lower", "eval_shape"):
@@ -203,9 +201,9 @@ class _Nothing:
 def set_xla_metadata(x: Value = _Nothing, **kwargs: object) -> Any:
     """Tell the compiler something of operations, as attributes of the program, by name.
 
-    Without x: of those in a `with` block, or of a function that it decorates. None as a value takes
-    back what is said around it. With x, a pytree of arrays: of the operations that make them; the
-    arrays are returned. Values are written as strings.
+    Without x: of those in a `with` block, or of a function that it decorates. None as a value
+    removes metadata that an outer block gives. With x, a pytree of arrays: of the operations that
+    make them; the arrays are returned. Values are written as strings.
 
     >>> import teucer as jax
     >>> from teucer.experimental.xla_metadata import set_xla_metadata
@@ -227,7 +225,7 @@ def xla_metadata_call(
     """f as a function of the program, with metadata for the compiler on its calls.
 
     `inlineable="false"` keeps it a call. Usable as a decorator with options. `xla_metadata_call2`
-    also says what is told of derivatives. Raises TypeError for values that are no strings, bools or
+    also takes metadata for derivatives. Raises TypeError for values that are no strings, bools or
     numbers.
 
     >>> import teucer as jax
@@ -249,8 +247,8 @@ def xla_metadata_call2(
 
     metadata: names and values (strings, numbers, booleans), which are written as strings. Given
     alone it makes a decorator.
-    ad_metadata: what the compiler is told of the linear part of derivatives, and of what is
-        transposed from it: "same" for the same, "drop" for nothing, or a dict.
+    ad_metadata: metadata for the linear part of derivatives, and for its transposes: "same" for the
+    same, "drop" for nothing, or a dict.
     Raises TypeError for other arguments.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -309,7 +307,7 @@ def _metadata_call(
         if closed is None:
             jaxpr, consts, out_tree, _ = stage_user(fun, call, avals, "xla_metadata_call")
             closed = hoist_consts(jaxpr)
-            if not consts:  # what it closes over may be another value next time
+            if not consts:  # values that it closes over may change
                 memo.remember(traced, key, (closed, out_tree))
         outs = xla_metadata_call_p.call(
             *consts,

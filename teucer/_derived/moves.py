@@ -397,8 +397,8 @@ def _get_leaf(x: Value) -> Any:
 
 
 def block_until_ready(x: Value) -> Any:
-    """Wait until all arrays of a pytree are computed, raising what their computation raised;
-    returns the pytree.
+    """Wait until all arrays of a pytree are computed; returns the pytree. Raises an exception of
+    their computation.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.block_until_ready(jnp.ones(2))

@@ -155,7 +155,7 @@ class Remat(JaxprCall):
 
 
 def _made(jaxpr: Jaxpr) -> int:
-    """The bytes of what a jaxpr computes."""
+    """The bytes of all values that a jaxpr computes."""
     return sum(bytes_of(v.aval) for eqn in jaxpr.eqns for v in eqn.outvars)
 
 
@@ -169,7 +169,7 @@ Pinned: TypeAlias = "bool | tuple[bool, ...]"
 
 class _Plan(NamedTuple):
     """known: known inputs -> (known results, saved values). staged: (known inputs used, saved
-    values, unknown inputs) -> unknown results, which computes again what it needs."""
+    values, unknown inputs) -> unknown results; it recomputes the values that it needs."""
 
     known: ClosedJaxpr
     staged: ClosedJaxpr
@@ -451,7 +451,7 @@ name_p = Name()
 def checkpoint_name(x: Value, name: str) -> Any:
     """A pytree of arrays, named for policies of `checkpoint`: `save_only_these_names` and its kin.
 
-    Derivatives of what is named have no name. `checkpoint_name_fwd` is the same.
+    Derivatives of named values have no name. `checkpoint_name_fwd` is the same.
     """
     if not isinstance(name, str):
         raise TypeError(f"checkpoint_name: name must be a str, got {name!r}")

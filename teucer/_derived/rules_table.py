@@ -26,7 +26,8 @@ class Rules(Generic[Rule]):
 
     interpreter: what users call it, for messages. rules: for primitives that are there already.
     opaque: primitives that carry jaxprs which the interpreter need not look into: it treats them as
-    primitives that carry none. So are those that passes make for themselves (`structure.internal`).
+    primitives that carry none. So are primitives that passes make for themselves
+    (`structure.internal`).
 
     >>> from teucer.lax import add_p, mul_p
     >>> rules = Rules("swap", {add_p: lambda x, y: y + x})

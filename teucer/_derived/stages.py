@@ -223,9 +223,10 @@ class Traced(Stage):
     def lower(
         self, *, lowering_platforms: Sequence[str] | None = None, _private_parameters: object = None
     ) -> Lowered:
-        """The program as StableHLO. lowering_platforms: for which platforms; by default the
-        platform of the device on which the program will run, or of the mesh in force. Raises
-        ValueError where nothing says it.
+        """The program as StableHLO.
+
+        lowering_platforms: for which platforms; by default the platform of the device on which the
+        program will run, or of the mesh in force. Raises ValueError where nothing says it.
         """
         platforms = tuple(lowering_platforms or (self.job.placement.platform,))
         if not lowering_platforms:
@@ -387,7 +388,7 @@ class Lowered(Stage):
         return self.traced.lower_with(self.platforms, locations=True).text
 
     def cost_analysis(self) -> Any:
-        """XLA's estimate of what the program costs before it is optimised, as a dictionary."""
+        """XLA's estimate of the program's cost before it is optimised, as a dictionary."""
         client = backends.backends().get(
             "cpu", self.traced.job.placement.device.client
         )  # plugins have no such function
@@ -464,7 +465,7 @@ class Compiled(Stage):
         return "\n".join(m.to_string() for m in self.program.whole.hlo_modules())
 
     def cost_analysis(self) -> Any:
-        """XLA's estimate of what the program costs, as a dictionary."""
+        """XLA's estimate of the program's cost, as a dictionary."""
         return self.program.whole.cost_analysis()
 
     def memory_analysis(self) -> Any:
@@ -517,8 +518,7 @@ class Compiled(Stage):
         return self._calls(*args, **kwargs)
 
     def _miss(self, *args: object, **kwargs: object) -> tuple[Any, FastPath | None]:
-        """Results of a call that C++ cannot answer yet, and what it needs to answer the next
-        one."""
+        """Results of a call that C++ cannot answer yet, and a fast path for the next one."""
         call = flatten_call(args, kwargs)
         if call.tree != self.in_tree:
             raise TypeError(_other_tree(self.in_tree, call.tree))

@@ -1,4 +1,4 @@
-"""Looking at what a function does (`make_jaxpr`, `eval_shape`), and modes of tracing
+"""Programs and shapes of functions (`make_jaxpr`, `eval_shape`), and modes of tracing
 (`disable_jit`, `named_scope`, ...)."""
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def ensure_compile_time_eval() -> Iterator[None]:
 
 @final
 class KnownTrace(Trace):
-    """Runs what is known at once; the rest goes to the trace behind it."""
+    """Runs operations on known values at once; others go to the trace behind it."""
 
     __slots__ = ()
 

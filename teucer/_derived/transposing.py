@@ -50,8 +50,8 @@ def transposed_rule(
 ) -> tuple[Any, ...]:
     """As `transposed_program`, by a rule(*args, *cts) that gives cotangents of all operands.
 
-    The rule says what the program's transpose is, unless it asks for the values of the operands in
-    which the program is linear.
+    The rule is used as the program's transpose, unless it needs the values of operands in which the
+    program is linear.
     """
     linear = [type(x) is Undefined for x in args]
     given = [type(ct) is not Zero for ct in cts]

@@ -1,5 +1,5 @@
-"""`vjp`: the value of a function, and its backward pass as an object that says what it has
-saved."""
+"""`vjp`: the value of a function, and its backward pass as an object that shows its saved
+values."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ def vjp(
 
 
 def _on_values(f: FlatFunction, refs: tuple[int, ...]) -> Callable[..., list[Any]]:
-    """A function of references as one of their arrays, which gives the arrays that are in them in
-    the end after its results."""
+    """A function of references as a function of their arrays. Behind its results it gives the last
+    arrays of the references."""
 
     def run(*values: Value) -> list[Any]:
         cells = [array_ops.new_reference(x) if i in refs else x for i, x in enumerate(values)]
@@ -154,7 +154,7 @@ class _Backward:
 
 @final
 class _Behind:
-    """The backward pass behind another `fun`, which alone decides what is equal."""
+    """The backward pass behind another `fun`, which alone decides about equality."""
 
     __slots__ = ("backward",)
 
@@ -286,11 +286,11 @@ class VJP:
 
     @property
     def with_logs(self) -> Any:
-        """The same function, which returns (cotangents, logs): what rules of
-        `custom_vjp.defvjp_with_logs` log, by name. Other functions log nothing.
+        """The same function, returning (cotangents, logs): by name the logs of rules of
+        `custom_vjp.defvjp_with_logs`. Other functions log nothing.
 
-        In a loop a log has an axis of its steps in front. Of branches it is a record of the index
-        of the one that ran and what each logs. Raises ValueError where two rules log under one
+        In a loop a log has an axis of its steps in front. Of branches it is a record: the index of
+        the branch that ran, and the logs of each. Raises ValueError where two rules log under one
         name.
         """
         return pytrees.Partial(_pull_with_logs, self)

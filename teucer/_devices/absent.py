@@ -24,7 +24,8 @@ _SAID = "compile-only client", "non-PjRt-compatible client"
 
 
 def explain(err: BaseException) -> None:
-    """Have an error of the runtime that says that a client only compiles say what is missing."""
+    """Turn the runtime's error "the client only compiles" into an error that says which devices are
+    missing."""
     if isinstance(err, errors.JaxRuntimeError) and any(said in str(err) for said in _SAID):
         reword(
             err,

@@ -64,8 +64,8 @@ class ManualAxisType:
         return found
 
     def said(self, sharding: object, ndim: int) -> tuple[frozenset[Any], Any]:
-        """The fields of a type that has this besides its sharding: over which axes it varies, and
-        the sharding with sums. None: over the mesh in force."""
+        """The fields of a type for this kind of variation: the axes over which it varies, and the
+        sharding with sums. None: over the mesh in force."""
         if self.unreduced or self.reduced:
             whole: Any = provided.whole_sharding(ndim) if sharding is None else sharding
             spec = whole.spec.update(

@@ -206,7 +206,7 @@ def clear_backends() -> None:
 
 
 def devices(backend: object = None) -> list[Any]:
-    """All devices of a platform, those of other processes included.
+    """All devices of a platform, including other processes' devices.
 
     backend: a platform name ('cpu', 'gpu', 'tpu', ...) or None for the default one.
     Raises RuntimeError if the platform is not there.

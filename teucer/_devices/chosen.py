@@ -16,7 +16,8 @@ from teucer._xla.client import DeviceList
 
 @final
 class GSPMDSharding(DeviceSharding):
-    """A layout that the compiler chose and that no PartitionSpec over the program's mesh says."""
+    """A layout that the compiler chose, and that no PartitionSpec over the program's mesh can
+    express."""
 
     def __init__(
         self, devices: Any, op_sharding: object, *, memory_kind: str | None = None

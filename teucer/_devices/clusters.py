@@ -1,6 +1,5 @@
-"""Clusters found by what they put into the environment.
-
-Who coordinates, how many processes, which one this is.
+"""Clusters, found by their environment variables: the coordinator, the number of processes, and
+this process's own.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ class Cluster(NamedTuple):
     """The number of this process among those of its machine, which share the machine's GPUs."""
 
     def completed(self, other: Cluster) -> Cluster:
-        """With what another cluster says, where this one does not say how many processes there are
-        or which one this is."""
+        """Completed by another cluster, if this one does not know the number of processes or this
+        process's own."""
         if self.num_processes is not None and self.process_id is not None:
             return self
         said = {name: its for name, its in other._asdict().items() if getattr(self, name) is None}

@@ -32,9 +32,10 @@ def group_of(devices: Sequence[Any]) -> tuple[int, ...]:
 def compare(
     what: str, named: Sequence[tuple[str, np.ndarray[Any, Any]]], group: tuple[int, ...]
 ) -> None:
-    """Check that all processes of a group give the same values, bit for bit. what: the function
-    that takes them. named: the values with names for the error.
-    Raises DifferentValues in every process, and ProcessFailure if one does not come.
+    """Check that all processes of a group give the same values, bit for bit.
+
+    what: the function that takes them. named: the values with names for the error. Raises
+    DifferentValues in every process, and ProcessFailure if one does not come.
     """
     import hashlib  # 2 ms to load
 

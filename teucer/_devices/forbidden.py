@@ -1,7 +1,7 @@
 """`no_collectives`: mesh axes along which operations must not communicate.
 
-What a program does is read from the types of its equations as they are recorded, so along Explicit
-and manual axes: what the compiler does along Auto axes is not known then.
+Communication is read from the types of equations as they are recorded. So it is known along
+Explicit and manual axes, but not along Auto axes, where the compiler decides.
 """
 
 from __future__ import annotations

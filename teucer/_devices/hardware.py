@@ -1,4 +1,4 @@
-"""Whether this machine has what a plugin drives. Looked up before the plugin starts.
+"""Whether this machine has the hardware of a plugin. Looked up before the plugin starts.
 
 A plugin without its hardware takes seconds to say so, or minutes, and logs errors.
 """
@@ -92,7 +92,7 @@ def _pci(root: str) -> Iterator[tuple[str, str]]:
         yield found
 
 
-# By platform, how it is looked for, and what is said where it is not there.
+# By platform: how its hardware is looked for, and the message if there is none.
 _LOOKS = {
     "tpu": (_has_tpu, "no TPU chip is on the PCI bus of this machine"),
     "cuda": (

@@ -1,8 +1,8 @@
 """Messages of the first process of a group to the others about its calls.
 
-On one machine it writes that into memory that they share, elsewhere it sends it over TCP, along a
-tree. It never waits for readers. The others look into the memory for some time; then they wait
-for what is sent to them, in the thread that makes the call.
+On one machine it writes them into shared memory, elsewhere it sends them over TCP, along a tree. It
+never waits for readers. The others look into the memory for some time; then they wait for what is
+sent to them, in the thread that makes the call.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ class Said(NamedTuple):
 
 
 class _Heard:
-    """Messages that this process has received about a group's calls. calls: by number. sites: the
-    names of places. ring: the ring that is read, if any.
+    """Messages that this process has received about a group's calls.
+
+    calls: by number. sites: the names of places. ring: the ring that is read, if any.
     """
 
     def __init__(self) -> None:
@@ -305,7 +306,8 @@ class Links:
             self._from[_HELLO.unpack(hello)[1]] = link, bytearray(), threading.Lock()
 
     def _read(self, parent: int, link: tuple[socket.socket, bytearray, threading.Lock]) -> bool:
-        """Read what has come from another process, or comes soon; whether something did."""
+        """Read a message from another process that has come, or comes soon; whether there was
+        one."""
         stream, buffer, _ = link
         try:
             data = stream.recv(1 << 16)

@@ -171,7 +171,7 @@ def _canonical_names(names: Any) -> tuple[Any, ...]:
 
 @final
 class AbstractMesh(BaseMesh):
-    """A mesh without devices: what types and traced programs know of one.
+    """A mesh without devices, for types and traced programs.
 
     axis_types: by default all Explicit; all Auto beside jaxlib before 0.12, as in JAX of that
     release.
@@ -597,7 +597,7 @@ class use_abstract_mesh:
 def check_spec(mesh: Any, spec: Any) -> None:
     """Check that a spec names axes that a mesh has, of each once, and of types that allow it.
 
-    Raises TypeError for what is no mesh or no spec, ValueError and DuplicateSpecError as said.
+    Raises TypeError for objects of other types, ValueError and DuplicateSpecError for wrong axes.
     """
     if not isinstance(mesh, BaseMesh):
         raise TypeError(

@@ -75,8 +75,8 @@ def aligned(primitive: Primitive, *avals: Aval, **params: object) -> Labels:
 
 
 def alike(said: str) -> Callable[..., Labels]:
-    """The rule of operations whose partitioned operands must lie alike. said: what the error says
-    where they do not."""
+    """The rule of operations whose partitioned operands must lie alike. said: the error if they do
+    not."""
 
     def rule(primitive: Primitive, *avals: Aval, **params: object) -> Labels:
         if len({a.partition.spec for a in avals if getattr(a, "partition", None) is not None}) > 1:
@@ -347,8 +347,9 @@ def of_sums(primitive: Primitive, avals: Sequence[Aval]) -> Sums:
 
 
 def _check_kind(primitive: Primitive, arrays: Sequence[Aval]) -> UnreducedKind | None:
-    """How the parts are combined that are operands, which must be one way. A maximum or minimum
-    only of what places elements, or takes the same extreme (`combines`)."""
+    """How operands that are unreduced parts are to be combined: all in one way. Parts of a maximum
+    or minimum may only be operands of primitives that move elements, or that take the same extreme
+    (`combines`)."""
     kinds = {kind for a in arrays if (kind := kind_within(a, a.unreduced)) is not None}
     for kind in kinds - {UnreducedKind.sum}:
         if len(kinds) > 1 or not (primitive.rearranges or _combines(primitive, kind)):
@@ -408,7 +409,7 @@ def _check_unreduced(primitive: Any, avals: Sequence[Aval], combined: UnreducedK
             f"the unreduced rule for {primitive} is not implemented. Got {_listed(avals)}\n"
             "  Sum first, with jax.reshard."
         )
-    # A number beside arrays, where it may be, is zero: what pads, say.
+    # A number beside arrays is zero if it is allowed, as the value that pads.
     different = {of_each[i] for i in among if kind == "sum" or avals[i].ndim or of_each[i]}
     if len(different) > 1 and NOTHING in different:
         which = ("lhs", "rhs") if of_each[0] else ("rhs", "lhs")
@@ -440,8 +441,8 @@ def parts_of_sum(ct: Aval, axes: Sequence[int], aval: ShapedArray) -> Any:
 
 
 def gives_parts(primitive: Primitive, avals: Sequence[Aval], outs: Sequence[Aval]) -> bool:
-    """Whether results are parts of sums because operands are, or because they are divided along
-    what is summed."""
+    """Whether results are parts of sums, since operands are, or since operands are divided along
+    summed axes."""
     if primitive.higher_order or (
         primitive.linear_in is None
         and not dialects.drops_reduced[type(primitive)]

@@ -142,7 +142,7 @@ def spread(
     several devices.
 
     ins, outs: the shardings that `jit` was given for arguments and results; None for those that it
-    was not. anywhere: whether the program may run on other devices than those of the mesh in force.
+    was not. anywhere: whether the program may run on devices outside the mesh in force.
     Raises ValueError if they do not agree about the devices, or do not fit an argument.
     """
     mesh: Any = None
@@ -386,7 +386,7 @@ def _over_mesh(sharding: object) -> Any:
 
 
 class Named(NamedTuple):
-    """An operation that names devices: what messages call it, and its line, " at ..."."""
+    """An operation that names devices: its name in messages, and its line, " at ..."."""
 
     label: str
     place: str
@@ -523,8 +523,8 @@ def chosen_by_compiler(
     placement: Placement,
     like: Sequence[tuple[Any, Any]] = (),
 ) -> list[Any]:
-    """The shardings given, and for each None what the compiler chose, said as its type says it or
-    as one of the arguments does.
+    """The shardings given, and for each None the compiler's choice, written like the result's type
+    or like an argument's sharding.
 
     like: the types of arguments, with their shardings.
     """

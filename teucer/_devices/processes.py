@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class ProcessFailure(RuntimeError):
     """Another process of the program has failed, stopped, or does something else.
 
-    processes: the numbers of those at fault.
+    processes: the numbers of the processes at fault.
     """
 
     __module__ = "teucer.distributed"

@@ -1,7 +1,7 @@
 """Memory that processes of one machine share, in which the first of a group writes its calls.
 
-It is written and read without a call of the system. Who waits for long waits elsewhere, and says so
-here.
+It is written and read without a system call. A process that waits long waits elsewhere, and notes
+that here.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Ring:
         return not self._words[_READS + member] or self._words[_NEXT + member] > number
 
     def add_text(self, place: int, text: bytes, *, forget: bool) -> None:
-        """Write down what a place is called; forget: in the place of all others."""
+        """Write down the name of a place; forget: in place of all other names."""
         if forget:
             os.ftruncate(self._texts, 0)
             os.lseek(self._texts, 0, os.SEEK_SET)

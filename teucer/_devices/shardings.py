@@ -162,7 +162,7 @@ def lie_alike(one: Any, other: Any, ndim: int) -> bool:
 def check_shape(sharding: Any, shape: tuple[int, ...], what: str = "") -> tuple[int, ...]:
     """The shape of each device's part of an array.
 
-    Raises ValueError if the sharding does not fit an array of that shape; `what` says which it is.
+    Raises ValueError if the sharding does not fit an array of that shape; `what` names the array.
     """
     sharding.check_compatible_aval(shape)
     parts = sharding._parts(len(shape))
@@ -395,8 +395,8 @@ class NamedSharding(arrays.NamedShardingBase):  # type: ignore[misc]  # jaxlib's
         return frozenset(self.mesh.axis_names) - set(self.spec.names()) - self.spec.unreduced
 
     def check_parts_of(self, aval: ShapedArray) -> None:
-        """Check that a value of this type can be laid out so: as parts of a maximum or minimum only
-        what is such parts already.
+        """Check that a value of this type can be laid out so. Only parts of a maximum or minimum
+        can become such parts.
 
         Raises ValueError otherwise.
         """

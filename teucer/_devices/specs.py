@@ -21,7 +21,7 @@ class DuplicateSpecError(Exception):
     __module__ = "teucer.errors"
 
     def naming(self, what: str) -> DuplicateSpecError:
-        """The same of what the user calls the spec: in_shardings, say."""
+        """The same message with the user's name for the spec: in_shardings, say."""
         return DuplicateSpecError(str(self).replace("NamedSharding spec", what, 1))
 
 
@@ -122,7 +122,8 @@ class PartitionSpec:
         )
 
     def to_ct_spec(self) -> PartitionSpec:
-        """The spec of cotangents: a sum still to be taken of one is already taken of the other.
+        """The spec of cotangents: an axis that is unreduced in values is reduced in cotangents, and
+        the reverse.
 
         Raises NotImplementedError where a maximum or minimum is still to be taken.
         """

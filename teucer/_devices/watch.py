@@ -44,7 +44,7 @@ Error = TypeVar("Error", bound=Exception)
 
 ROOT = "teucer"  # of the keys in the coordination service
 _REMEMBERED = 32  # calls that a process tells others of
-_SUSPICIOUS = 3.0  # seconds a call runs before it is compared with what the others do
+_SUSPICIOUS = 3.0  # seconds a call runs before it is compared with other processes' calls
 _GRACE = 3.0  # seconds in which the main thread may raise the verdict itself
 _IN_FLIGHT = (
     16  # calls: with several devices a process, more than 32 hang in XLA (jaxlib 0.10 to 0.12)
@@ -60,7 +60,7 @@ class _Seen(NamedTuple):
 
 
 class Watch:
-    """This process's watch over the others, and what it tells them of itself."""
+    """This process's watch over the others, and its reports to them."""
 
     def __init__(
         self,
@@ -234,7 +234,9 @@ class Watch:
 
     def exchange(self, subject: str, call: Call, text: str, what: str) -> dict[int, str]:
         """The text that each process of a call's group writes about a subject, once all have
-        written. what: describes the wait for errors. Raises ProcessFailure if one does not come.
+        written.
+
+        what: describes the wait for errors. Raises ProcessFailure if one does not come.
         """
         group = call.program.group
         place = f"{ROOT}/{subject}/{key_of(group)}"
@@ -256,10 +258,8 @@ class Watch:
             raise self.verdict
 
     def explained(self, err: Exception) -> Exception:
-        """In the place of an error of a program over several processes: what the watch says, once
-        it knows; else the error.
-
-        Waits for that at most as long as a process may be silent, and one turn.
+        """The watch's verdict in place of an error of a program over several processes; the error
+        if there is none. Waits at most as long as a process may be silent, and one turn.
         """
         if "Gloo" not in str(err) and "UNAVAILABLE" not in str(err):
             return err
@@ -311,11 +311,8 @@ class Watch:
             self._part()
 
     def alive_of(self, group: list[int], failure: str) -> set[int]:
-        """Which processes of a group have come here and have not failed, as all that are left
-        agree.
-
-        failure: what went wrong in this one, if something did. The first of the group that is left
-        decides.
+        """The processes of a group that have come here and have not failed. The first of them
+        decides, so that all agree. failure: the failure of this process, if any.
         """
         place = f"{ROOT}/alive/{key_of(tuple(group))}/{self._rounds[tuple(group)]}"
         self._rounds[tuple(group)] += 1
@@ -535,7 +532,7 @@ class Watch:
             )
 
     def _stuck(self, oldest: Call | None, now: float) -> bool:
-        """Whether this process, which might go on without those that failed, waits for one of them
+        """Whether this process, which could go on without the failed ones, waits for one of them
         within XLA."""
         return (
             oldest is not None
@@ -558,8 +555,8 @@ class Watch:
                     self._client.key_value_set(f"{ROOT}/failed/{i}", what, allow_overwrite=False)
 
     def _end(self) -> None:
-        """End this process; the main thread may do that itself, if it is not waiting for what will
-        not come."""
+        """End this process; the main thread may do that itself, unless it waits for a message that
+        will not come."""
         # At the end of the program it waits at a barrier of jaxlib, which nothing interrupts.
         deadline = time.monotonic() + (0 if self._ended else _GRACE)
         while time.monotonic() < deadline + (10 if self._raised else 0):

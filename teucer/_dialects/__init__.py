@@ -1,1 +1,1 @@
-"""Dialects: what few programs use. Each is loaded with the first program that needs it."""
+"""Dialects: features that few programs use. Each is loaded with the first program that needs it."""

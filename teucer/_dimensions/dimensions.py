@@ -2,8 +2,8 @@
 
 A symbolic dimension is a polynomial with integer coefficients over factors: variables, and
 floordiv, mod, max and min of polynomials. It belongs to a scope, which holds the range of each
-variable and what is known beyond ranges. A polynomial that is constant is an int, so that a type's
-shape holds ints wherever sizes are known.
+variable, and facts beyond ranges. A polynomial that is constant is an int, so that a type's shape
+holds ints wherever sizes are known.
 
 Comparisons are decided by bounds (`intervals`). A comparison that is not decided raises
 InconclusiveDimensionOperation. Equality is not refused: polynomials that are not known to be equal
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class Scope:
-    """Variables that may stand in one shape, their ranges, and what is known of them.
+    """Variables that may stand in one shape, with their ranges and the facts about them.
 
     A variable is at least 1 unless its range says otherwise. In a strict scope an equality that is
     not decided is refused if the user asks.
@@ -129,8 +129,8 @@ class Scope:
                 self.equal(whole, x, text)
 
     def _leads_to(self, size: Any, factors: set[Factor]) -> bool:
-        """Whether one of the factors comes up in a size, or in what the equalities of the scope
-        make of it."""
+        """Whether one of the factors occurs in a size, or in its form by the equalities of the
+        scope."""
         reached: set[Factor] = set()
         sizes = [size]
         while sizes:
@@ -144,7 +144,7 @@ class Scope:
         return not reached.isdisjoint(factors)
 
     def _narrow(self, size: Dimension) -> None:
-        """Take a fact of one variable into its range."""
+        """Narrow the range of a variable by a fact about it alone."""
         terms = dict(size.terms)
         constant = terms.pop((), 0)
         if len(terms) != 1:
@@ -194,7 +194,8 @@ class Dimension:
     def __eq__(self, other: object) -> Any:
         if self is other or _known_equal(self, other):
             return True
-        # Inside the library what may differ differs: shapes that must agree agree as polynomials.
+        # Inside the library, sizes that may differ count as different: shapes that must agree are
+        # equal polynomials.
         return (
             self.scope.strict
             and source.asked_by_user(sys._getframe(1))
@@ -447,7 +448,7 @@ def check_not_negative(op: str, shape: Sequence[Any]) -> None:
 
 
 def is_size(op: str, n: Any, size: int) -> bool:
-    """Whether n is `size`, in a function that does something else with an axis of that size.
+    """Whether n is `size`, for a function that treats an axis of that size specially.
 
     Raises InconclusiveDimensionOperation if that is not decided in a strict scope.
     """

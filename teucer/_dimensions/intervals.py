@@ -38,8 +38,8 @@ Monomial = tuple[tuple[Factor, int], ...]
 class Fact(NamedTuple):
     """A polynomial that is not negative, and the words in which the user said so.
 
-    checked: what the sizes of arguments are checked for, "GE" or "EQ" zero; "" if that follows from
-    another fact.
+    checked: the check of arguments' sizes at run time, "GE" or "EQ" zero; "" if another fact
+    implies it.
     """
 
     polynomial: Any
@@ -73,8 +73,8 @@ def range_of(size: Any) -> Interval:
 
 
 def _facts(size: Any) -> list[Any]:
-    """Polynomials that are not negative and may help to bound `size`: what the user said, and what
-    operations mean."""
+    """Polynomials that are not negative and may help to bound `size`: the user's constraints, and
+    facts about operations."""
     facts = [fact.polynomial for fact in size.scope.facts]
     said = list(facts)
     # Intervals alone do not tell what a bound on max or min means for its operands.

@@ -1,4 +1,4 @@
-"""Polynomials with integer coefficients over factors: what `Dimension` computes with.
+"""Polynomials with integer coefficients over factors, for `Dimension`.
 
 An int is a constant polynomial.
 """

@@ -1,4 +1,4 @@
-"""Questions about sizes that are refused: what was asked, where, and what to do."""
+"""Errors for questions about sizes without an answer: the question, the line, and the remedy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def inconclusive(x: Any, what: str) -> NoReturn:
 
 
 def unsatisfiable(scope: Any, size: Any, text: str) -> NoReturn:
-    """Refuse a constraint that no sizes meet: `size` is what it says something of."""
+    """Refuse a constraint that no sizes meet; `size`: the size that it constrains."""
     if type(size) is int:
         raise ValueError(f"Unsatisfiable explicit constraint: {text}")
     raise ValueError(
@@ -46,7 +46,7 @@ def mixed(what: str, x: Any, y: Any) -> NoReturn:
 
 
 def differs(op: str, n: Any, size: int, low: float, high: float) -> NoReturn:
-    """Refuse an axis that may be of a size for which a function does something else."""
+    """Refuse an axis that may have a size which a function treats specially."""
     raise InconclusiveDimensionOperation(
         f"{op}: Symbolic dimension comparison '{n}' == '{size}' is inconclusive; an axis of size "
         f"{size} is treated in another way.\n    {n}: from {low} to {high}{_asked_at()}\n"

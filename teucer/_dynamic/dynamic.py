@@ -44,8 +44,8 @@ Ranges = tuple[tuple[Any, tuple[tuple[int, Any], ...]], ...]
 
 
 class _Ambient(threading.local):
-    # The scope in which sizes that depend on values may be introduced, and the bound of those that
-    # nothing else bounds.
+    # The scope in which sizes that depend on values may be introduced, and the bound of sizes
+    # without another.
     scope: dimensions.Scope | None = None
     bound: int | None = None
 
@@ -165,7 +165,7 @@ class Symbolic(NamedTuple):
 
     @contextlib.contextmanager
     def explained(self, fun: Callable[..., object], call: FlatCall) -> Iterator[None]:
-        """Say of a question about sizes that has no answer which arguments they are sizes of."""
+        """Add the names of arguments to the error for a question about their sizes."""
         try:
             yield
         except errors.InconclusiveDimensionOperation as err:
@@ -193,7 +193,7 @@ def symbolic_call(
     """The types of a call with variables for the sizes of dynamic axes: axes of one range and one
     size share a variable.
 
-    A size below the range stays what it is: it has a program of its own. Raises ValueError if one
+    A size below the range stays a number, and has a program of its own. Raises ValueError if one
     is above it.
     """
     by_leaf = _leaf_ranges(call.tree, tuple(i for i, _ in call.statics[0]), ranges)
@@ -291,7 +291,7 @@ def _to_buffer(x: Any, aval: Aval) -> Any:
     if size == shape:
         return x
     if _on_host(x):
-        # Copied once: to run a program that pads would be to compile one for each size.
+        # Copied on the host: a program that pads would be compiled for each size.
         physical = aval.update(shape=shape).physical
         value = x._key_data() if aval.extended else to_numpy(x) if isinstance(x, ArrayImpl) else x
         buffer = _blank(physical.shape, physical.dtype)
@@ -366,7 +366,7 @@ def found_sizes(found: Sequence[dimensions.Dimension], values: Sequence[Any]) ->
 def sizes_of_results(
     avals: Sequence[Aval], values: Sequence[Any], sizes: tuple[tuple[str, int], ...]
 ) -> tuple[tuple[str, int], ...]:
-    """The sizes of variables, with those that are lengths of the given results besides."""
+    """The sizes of variables, and of variables that are lengths of the given results."""
     known = dict(sizes)
     for aval, value in zip(avals, values, strict=True):
         for size, n in zip(getattr(aval, "shape", ()), np.shape(value), strict=True):

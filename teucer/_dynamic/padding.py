@@ -3,10 +3,10 @@
 Programs whose arrays are as long as the bounds of their sizes, which come at run time.
 
 An array with symbolic dimensions is carried in a buffer of their upper bounds. Its elements stand
-in front along every axis; what stands behind them is arbitrary, so a primitive that lets elements
-of an axis meet masks what it reads. Such rules are in the table `dialects.padded`; a primitive
-without one is refused. Derivatives and batches are taken before, on types with symbolic dimensions,
-so that no rule of differentiation ever sees what is behind the elements.
+in front along every axis; elements behind them are arbitrary, so a primitive that combines elements
+of an axis masks them. Such rules are in the table `dialects.padded`; a primitive without one is
+refused. Derivatives and batches are taken before, on types with symbolic dimensions, so that no
+rule of differentiation ever sees the padding.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Sizes:
         )
 
     def inner(self, closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any], tuple[Dimension, ...]]:
-        """A jaxpr that an equation carries, padded; the sizes that it takes in front; those that it
+        """An equation's jaxpr, padded; the sizes that it takes in front; the sizes that it
         gives."""
         names = tuple(n for n in self.known if n in _variables(closed.jaxpr))
         made = pad_jaxpr(closed, names)
@@ -253,7 +253,7 @@ class Sizes:
         return provided.buffers.window(x, [self._start(s) for s in starts], widths)
 
     def put(self, x: Any, update: Any, starts: Sequence[Any]) -> Any:
-        """A buffer with `update` written from `starts` on; what is behind the buffer is dropped."""
+        """A buffer with `update` written from `starts` on; elements behind its end are dropped."""
         shape = np.shape(x)
         x = self._reaching(x, starts, np.shape(update), 0)
         return self.fit(provided.buffers.put(x, update, [self._start(s) for s in starts]), shape)

@@ -2,10 +2,10 @@
 
 Equations, solved in Python and in a module.
 
-A module with symbolic dimensions begins with what `in_module` writes: the sizes of its arguments,
-the values of the variables, and assertions that the sizes are as specified. The compiler computes
-and checks all of it when it refines the module to static shapes. `on_shapes` does the same for
-shapes that are known in Python.
+A module with symbolic dimensions begins with operations that `in_module` writes: the sizes of its
+arguments, the values of the variables, and assertions that the sizes are as specified. The compiler
+computes and checks all of it when it refines the module to static shapes. `on_shapes` does the same
+for shapes that are known in Python.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PAGE = "https://docs.jax.dev/en/latest/export/shape_poly.html"
 
 
 class _Equation(NamedTuple):
-    """The size of an axis of an argument, as specified and as it is found, and what to call it."""
+    """The size of an axis of an argument, as specified and as found, and its name."""
 
     specified: Any
     found: Any
@@ -119,7 +119,7 @@ def _solve(
     scope = next((e.specified.scope for e in equations if is_symbolic(e.specified)), Scope())
     while len(known) < len(wanted):
         steps = [(e, *_unknown(e.specified, known)) for e in pending]
-        # First what takes no division.
+        # First constraints without a division.
         step = min((s for s in steps if s[1]), key=lambda s: s[2] != 1, default=None)
         if step is None:
             missing = [name for name in wanted if name not in known]

@@ -124,7 +124,9 @@ class Agreement:
 
     def watched(self, fast: FastPath, args: Sequence[object]) -> FastPath | None:
         """A fast path for C++ that reports each call to the other processes; None if C++ cannot run
-        the program. args: the arguments that the program keeps.
+        the program.
+
+        args: the arguments that the program keeps.
         """
         return shared_calls.watched(fast, args, self)
 

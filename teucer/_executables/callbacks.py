@@ -1,4 +1,4 @@
-"""Python functions that programs call: what owns them, and which of them failed."""
+"""Python functions that programs call: their owners, and their failures."""
 
 from __future__ import annotations
 
@@ -68,25 +68,25 @@ def by_transfers(callbacks: Sequence[Any]) -> bool:
 
 
 def note_failure(error: BaseException, where: str) -> None:
-    """Remember what a function raised, until the runtime reports it by an error of its own."""
+    """Remember an exception of a function, until the runtime reports it by an error of its own."""
     with _lock:
         _new.append(Failure(error, where))
 
 
-# Those of programs over several devices, which go on: the others would wait for the one that failed
-# in their next collective, until XLA ends the process.
+# Failures in programs over several devices, which go on. Otherwise the other devices would wait in
+# their next collective, until XLA ends the process.
 _put_off: collections.deque[Failure] = collections.deque()
 PUT_OFF = "INTERNAL: CpuCallback error calling callback: "
 
 
 def put_off(error: BaseException, where: str) -> None:
-    """Remember what a function raised, until the program that called it has run."""
+    """Remember an exception of a function, until the program that called it has run."""
     with _lock:
         _put_off.append(Failure(error, where))
 
 
 def raise_put_off() -> None:
-    """Raise what a function of the program that has just run raised, as the runtime does."""
+    """Raise the exception of a function of the program that has just run, as the runtime does."""
     with _lock:
         if not _put_off:
             return

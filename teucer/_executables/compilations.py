@@ -147,7 +147,7 @@ def record(row: Compilation) -> None:
 
 
 def log_residuals(inputs: Sequence[object], intermediates: Sequence[object]) -> None:
-    """Log what a checkpoint keeps for the backward pass."""
+    """Log the values that a checkpoint keeps for the backward pass."""
     for kind, values in (("inputs with shapes", inputs), ("these intermediates", intermediates)):
         if values:
             shapes = "".join(f"\n  {typeof(x).str_short()}" for x in values)

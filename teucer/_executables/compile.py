@@ -32,8 +32,8 @@ AnyExecutable: TypeAlias = "Executable | AheadCode"
 
 _Made = TypeVar("_Made")
 
-# Those that somebody has, and the last ones that were asked for, so that a function that is defined
-# anew in a loop compiles once.
+# Executables in use elsewhere, and the ones used last, so that a function defined again in a loop
+# compiles once.
 _memory: dict[Module, weakref.ref[Executable]] = {}
 _recent: dict[Executable, None] = {}
 _RECENT = 64
@@ -108,8 +108,8 @@ class Executable:
     def _from_entry(
         self, found: bytes | None, path: Path, client: object, devices: object, options: object
     ) -> Any:
-        """The machine code of what an entry holds; None without one, or of one that does not load:
-        that is compiled anew, and replaced."""
+        """The machine code of an entry; None without one. An entry that does not load is compiled
+        anew, and replaced."""
         if found is not None:
             with contextlib.suppress(xla.XlaRuntimeError):
                 code, self.size, self.source = (
@@ -184,7 +184,7 @@ class Executable:
             self.size = len(found)
             with contextlib.suppress(
                 xla.XlaRuntimeError
-            ):  # what does not load is compiled anew, and replaced
+            ):  # an entry that does not load is compiled anew, and replaced
                 code = stored.load(found, client, devices, options, self._callbacks)
                 disk_cache.count(path, hit=self.source == "disk")
                 return code
@@ -274,7 +274,7 @@ def _from_compiler(
     options: object,
     callbacks: Sequence[object] = (),
 ) -> Any:
-    """The machine code from the compiler, which may keep what it finds out for other programs."""
+    """The machine code from the compiler, which may cache its own finds for other programs."""
     if provided.target(client.platform).own_caches:
         from teucer._executables import xla_caches  # for compilers that have some
 
@@ -288,9 +288,10 @@ def _from_compiler(
 
 @final
 class OnDemand:
-    """The whole executable of a program that runs in pieces, compiled on demand. code: the
-    executable from disk that runs in its place. The whole one is compiled only when it is read, or
-    run after the code was evicted.
+    """The whole executable of a program that runs in pieces, compiled on demand.
+
+    code: the executable from disk that runs in its place. The whole one is compiled only when it is
+    read, or run after the code was evicted.
     """
 
     __slots__ = ("_made", "_code", "__weakref__")
@@ -352,7 +353,7 @@ def compile_module(
 
     overrides: XLA debug options by name. callbacks: Python functions that the module calls; such a
     module is kept on disk only.
-    switches: what the target tells the compiler of this module.
+    switches: the target's options for this module.
     Raises the compiler's error if XLA refuses the module or an option.
     """
     if not guard.TRIED:
@@ -538,8 +539,8 @@ def _turn(path: Path, module: Module) -> contextlib.AbstractContextManager[bool]
 
 
 def _shared(path: Path, module: Module) -> contextlib.AbstractContextManager[Shared | None]:
-    """In the `with` block, this process loads or compiles what the folder lacks; gives what the
-    cache of the team has of it, None without one."""
+    """In the `with` block, this process loads or compiles an entry that the folder lacks. Gives the
+    exchange with the cache of the team, None without one."""
     if disk_cache.remote_address() is None or not _compiles_alone(module):
         return contextlib.nullcontext()
     from teucer._executables.remote import sharing  # for those who have one

@@ -1,5 +1,6 @@
-"""The features of this machine's processor. Part of the key of the disk cache, since code is
-compiled for it.
+"""The features of this machine's processor.
+
+Part of the key of the disk cache, since code is compiled for it.
 """
 
 from __future__ import annotations

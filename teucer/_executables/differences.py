@@ -72,8 +72,8 @@ def program_differences(
     """The differences between two programs of one trace, each given as (donated, keep_unused,
     placement, compiler options, three switches).
 
-    arg_names: what the user calls the last of the program's arguments; those before them are arrays
-    that the function closes over.
+    arg_names: names of the last arguments of the program; earlier arguments are arrays that the
+    function closes over.
     """
     hidden = len(new[0]) - len(arg_names)
     names = [
@@ -176,7 +176,7 @@ def _donated_text(fun: Callable[..., object], signature: Signature) -> str:
 
 
 def option_text(name: str) -> str:
-    """What the user calls a part of the context of a trace."""
+    """The user's name for a part of the context of a trace."""
     return "the mesh in force (jax.set_mesh)" if name == meshes.CONTEXT else f"option {name}"
 
 
@@ -278,7 +278,7 @@ def _children(value: Value) -> list[tuple[str, Any]]:
 
 
 def shorts(values: Sequence[Value]) -> list[str]:
-    """Values as text, cut; from where they begin to differ, if what is before that is long."""
+    """Values as text, shortened; from the first difference on, if the common beginning is long."""
     texts = [_short(value) for value in values]
     if len(set(texts)) == len(texts):
         return texts

@@ -1,8 +1,7 @@
 """The compilation cache on disk.
 
-A folder with a file for each program, prefetch lists (`prefetch`), what compilers keep by
-themselves (`xla_caches`), and a file that counts its use. Behind it a team may keep entries
-(`remote`).
+A folder with a file for each program, prefetch lists (`prefetch`), the compilers' own caches
+(`xla_caches`), and a file that counts its use. Behind it a team may keep entries (`remote`).
 
 An entry is written whole or not at all, readable by the user alone, and starts with a checksum of
 its content, its name and the version of its format. An entry that does not agree, or that others
@@ -34,7 +33,7 @@ except ImportError:  # Windows: processes that end at the same moment may lose e
 
 
 SUFFIX, PREFETCH, UNFINISHED, COUNTS = ".xla", ".prefetch", ".new-", "counts"
-# How the folders begin in which compilers keep what they find out (`xla_caches`).
+# The prefix of folders with the compilers' own caches (`xla_caches`).
 OWN = "compiler-"
 _FORMAT = b"teucer-4\0"
 _CHECKSUM = 32
@@ -60,8 +59,7 @@ _complained: set[tuple[Path, int | None]] = set()
 _UNKNOWN = UseCounts(written=1 << 62)  # a folder without counts has not been looked through
 
 
-# The compiler passes of users. Nothing names what they do to programs, so nothing could be found by
-# it.
+# The compiler passes of users. Their effect on programs has no name, so no key could contain it.
 user_passes: set[tuple[str, int, str]] = set()
 
 
@@ -88,7 +86,7 @@ def remote_address() -> str | None:
 
 
 def users_folder() -> Path | None:
-    """The folder of the user's for what Teucer keeps, by default; None if there is none."""
+    """Teucer's default folder in the user's cache folder; None if there is none."""
     homes = []
     for name in ("XDG_CACHE_HOME", "HOME"):
         try:
@@ -107,8 +105,8 @@ def _users_folder(cache_home: str, home: str) -> Path | None:
 
 
 def entries(folder: Path) -> list[Path]:
-    """The programs of the cache in `folder`; those that a process is writing, or could not finish,
-    included."""
+    """The programs of the cache in `folder`, including programs that a process is writing, or could
+    not finish."""
     return [path for path in _files(folder) if path.suffix != PREFETCH]
 
 
@@ -266,10 +264,9 @@ def _note(folder: Path, new: UseCounts) -> None:
 
 
 def _save_counts(folder: Path, looked_through: bool = False) -> UseCounts:
-    """Add what this process has done to the file of counts; the sums.
+    """Add this process's counts to the file of counts; gives the sums.
 
-    While another process has the file, nothing is saved: the next time will do, so no process
-    waits.
+    While another process has the file, nothing is saved, so that no process waits.
     """
     handle = os.open(folder / COUNTS, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:

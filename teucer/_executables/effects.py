@@ -25,8 +25,8 @@ def watch(token: object, program: object) -> None:
 
 
 def effects_barrier() -> None:
-    """Wait until all effects of the programs started so far have happened; raises what the first
-    that failed raised.
+    """Wait until all effects of the programs started so far have happened. Raises the exception of
+    the first failed one.
 
     >>> import teucer as jax
     >>> jax.jit(lambda x: jax.debug.print("x = {x}", x=x))(3); jax.effects_barrier()

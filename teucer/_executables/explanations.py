@@ -1,6 +1,5 @@
-"""Cache misses of `jit`, explained.
-
-What differs from earlier calls, argument by argument, and what keeps changing.
+"""Cache misses of `jit`, explained: differences from earlier calls, argument by argument, and parts
+that keep changing.
 """
 
 from __future__ import annotations
@@ -38,15 +37,14 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("teucer")
 _CLOSEST_OF = 64  # earlier signatures that are compared
-_SHOWN = 5  # values of what keeps changing
-_LINES = 10  # of what keeps changing
+_SHOWN = 5  # values of a part that keeps changing
+_LINES = 10  # of parts that keep changing
 _FORGOTTEN = "its traces were forgotten (clear_caches)"
 _NOT_KEPT = "no trace of it was kept: tracing failed, or found sizes that depend on values"
 
 
 def program(jaxpr: Any, earlier: Collection[Any], key: tuple[Any, ...]) -> None:
-    """Log why a jaxpr that has programs gets another one. The keys of programs are what
-    `program_for` keeps them by."""
+    """Log why a jaxpr that has programs gets another one. Keys are the keys of `program_for`."""
     info = jaxpr.debug_info
     place = info.where if info is not None else ""
     if not earlier or not place or source.is_internal(place.rpartition(":")[0]):
@@ -97,8 +95,8 @@ def of_the_first(
 ) -> str:
     """Why a function is traced for the first time.
 
-    new: whether it is itself new. others: those that were made before where it was. variant: what a
-    transformation made it for.
+    new: whether it is itself new. others: functions made before at the same place. variant: the
+    purpose for which a transformation made it.
     """
     if not new:
         why = _FORGOTTEN if seen.forgotten else _NOT_KEPT

@@ -15,8 +15,9 @@ TESTED = ("0.10.2", "0.11.0", "0.11.1", "0.11.2", "0.12.0", "0.12.0.1")
 
 
 class Fault(NamedTuple):
-    """A fault of the releases from `first` to `last`, both included; None: of all since. remedy:
-    Teucer's way around it, "" if it has none. source: the public report.
+    """A fault of the releases from `first` to `last`, both included; None: of all since.
+
+    remedy: Teucer's way around it, "" if it has none. source: the public report.
     """
 
     name: str

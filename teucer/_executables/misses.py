@@ -25,13 +25,12 @@ _KEPT = 64  # types of arguments that are remembered of functions made at one pl
 # Counts of traces for compilation, by the code that defines a function, its wrappers, and its name.
 # So closures made in a loop, and gradients of one function, count as one function.
 _traced: dict[tuple[Any, Any, str], Count] = {}
-# The functions that a transformation keeps in several variants for one of the user's functions, and
-# what each variant is for.
+# The functions of which a transformation keeps several variants, and the purpose of each variant.
 _variants: weakref.WeakKeyDictionary[Callable[..., object], str] = weakref.WeakKeyDictionary()
 
 
 class Count:
-    """How often functions with one definition were traced, and what is remembered of them."""
+    """The record of functions with one definition, and how often they were traced."""
 
     __slots__ = (
         "_alive",
@@ -81,9 +80,9 @@ def note(
 ) -> None:
     """A function is about to be traced for a new signature.
 
-    earlier: those that it has been traced for. leaf_names: of a function, the tree of its dynamic
-    arguments and the positions of static ones, what the user calls the leaves. compiled: the trace
-    becomes a program, not a part of another one.
+    earlier: signatures that it has been traced for. leaf_names: gives the leaves' names, from a
+    function, the tree of its dynamic arguments and the positions of static ones. compiled: the
+    trace becomes a program, not a part of another one.
     """
     explained, limit = config.explain_cache_misses.value, config.warn_after_compiles.value
     if not explained and not (compiled and limit):
@@ -128,8 +127,8 @@ def forget(fun: Callable[..., object] | None = None) -> None:
 
 
 def one_of_several(fun: Callable[..., object], what: str) -> None:
-    """A transformation keeps several functions for one of the user's: this one is for `what`, and
-    not made anew in each call."""
+    """Note that a transformation keeps several functions for one of the user's: this one is for
+    `what`, and not made anew in each call."""
     _variants[fun] = what
 
 

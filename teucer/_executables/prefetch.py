@@ -3,10 +3,10 @@
 Entries of the cache go by the text of a program, which is there when its function has been traced,
 optimised and lowered. The programs are known beforehand: an earlier process has left a **prefetch
 list** for this place. It is found by the function's place and name, the types of its arguments, and
-how many such functions were traced before it. A thread loads what the list names, since XLA does
-that without the interpreter. If the list has the **fingerprint** of the program as it is written,
-that is what runs. Else the text has the last word: what no program asks for is dropped, and the
-list written anew.
+how many such functions were traced before it. A thread loads the programs of the list, since XLA
+loads without the interpreter's lock. If the list has the **fingerprint** of the program as it is
+written, the loaded program runs. Else the text decides: loads that no program asks for are dropped,
+and the list is written anew.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ LEAST = 1 << 16
 THREAD = "teucer-prefetch"
 
 _lock = threading.Lock()
-# How often functions have been traced in this process, by what their prefetch lists go by.
+# How often functions have been traced in this process, by the keys of their prefetch lists.
 _traced: collections.Counter[str] = collections.Counter()
 
 
 class Entry(NamedTuple):
-    """An executable in the cache, and what loading it takes: XLA's compile options, written out,
+    """An executable in the cache, with the means to load it: XLA's compile options, written out,
     and the devices."""
 
     name: str

@@ -54,7 +54,7 @@ class _Before:
 
 
 class _Outcome(NamedTuple):
-    """The tree of a program's results, and which of them tells that it has ended."""
+    """The tree of a program's results, and the result that is ready when it has ended."""
 
     tree: PyTreeDef
     telling: int | None
@@ -82,9 +82,9 @@ _LEAF = pytree.flatten(0)[1]
 def watched(fast: FastPath, args: Sequence[object], agreement: Agreement) -> FastPath | None:
     """A fast path that tells other processes of each call; None where C++ cannot run the program.
 
-    args: those that the program keeps, constants first.
+    args: the arguments that the program keeps, constants first.
     """
-    # The last, since what C++ does with arguments before it may fail, or run programs.
+    # Last, since C++'s handling of the arguments before it may fail, or run programs.
     at = max((i for i, x in enumerate(args) if type(x) is ArrayImpl), default=None)
     if at is None:
         return None

@@ -37,7 +37,8 @@ class watched:
         _watcher.running.pop(self, None)
 
     def tell(self) -> None:
-        """Say what is being compiled, for how long, and where the user's program asks for it."""
+        """Warn that a program is being compiled, for how long, and at which line of the user's
+        program."""
         frame: Any = sys._current_frames().get(self.thread)
         while frame is not None and source.is_internal(frame.f_code.co_filename):
             frame = frame.f_back

@@ -13,15 +13,14 @@ from teucer._xla.client import jaxlib_version
 
 
 def found_path() -> Path | None:
-    """Where `teucer guard` keeps what it found of this release; None without a folder of the
-    user's."""
+    """The file of `teucer guard`'s finds for this release; None if the user has no cache folder."""
     folder = users_folder()
     return None if folder is None else folder / f"guard-{jaxlib_version}.json"
 
 
 @functools.cache
 def warn_once() -> None:
-    """Warn, with what `teucer guard` found; not where it found nothing wrong."""
+    """Warn, with the faults that `teucer guard` found; silent if it found none."""
     wrong = _wrong_answers()
     if wrong == []:
         return

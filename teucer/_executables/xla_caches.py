@@ -1,7 +1,7 @@
 """Caches of the compilers themselves, in folders beside the entries of the cache on disk.
 
 XLA's compilers for GPUs run code to find out which is fastest. They can keep the results in a
-folder, for other programs and other processes. They name files by what was tuned and for which
+folder, for other programs and other processes. They name files by the tuned operation and the
 device, but not by their own version, so each version has a folder.
 """
 
@@ -16,10 +16,10 @@ from teucer._xla import client as xla
 
 
 def options(client: xla.Client, chosen: set[str]) -> dict[str, object]:
-    """Debug options with which the compiler keeps what it finds out; none where the cache is off.
+    """Debug options for the compiler's own caches; none if the cache is off.
 
-    They are no part of what entries go by: they do not change what a program computes, and folders
-    may move. chosen: options that somebody has set, which stay.
+    They are no part of entries' keys: they do not change a program's results, and folders may move.
+    chosen: options that are set already, which stay.
     """
     offered = provided.target(client.platform).own_caches
     wanted = _wanted(set(offered))

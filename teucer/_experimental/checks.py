@@ -1,6 +1,5 @@
-"""Errors as values.
-
-The places where something may fail, what failed first, and the primitive that says so.
+"""Errors as values: the places where a program may fail, the first failure, and the primitive that
+records it.
 """
 
 from __future__ import annotations
@@ -67,8 +66,8 @@ class OOBError(CheckifyError):
 
 @final
 class Site:
-    """A place where something may fail, compared by identity: the kind of error, and the message
-    for what it shows.
+    """A place where a program may fail, compared by identity: the kind of error, and a function
+    from values to the message.
 
     place: the user's line, for checks that the user did not write.
     """

@@ -106,9 +106,9 @@ def _colocated(fun: Callable[..., Any], said: _Specialization) -> Any:
     ) -> Any:
         """The function for arguments of certain types, results of certain types, or devices.
 
-        in_specs: (args, kwargs) as trees of ShapeDtypeStructs. out_specs_fn: of such structs, that
-        of the results. devices: a sequence or a mesh.
-        Raises ValueError for what was said before.
+        in_specs: (args, kwargs) as trees of ShapeDtypeStructs. out_specs_fn: from such structs to
+        the results' structs. devices: a sequence or a mesh. Raises ValueError for settings that
+        were made before.
         """
         given = {"in_specs": in_specs, "out_specs_fn": out_specs_fn,
                  "devices": None if devices is None else _flat(devices)}  # fmt: skip

@@ -163,10 +163,10 @@ def _of_size(free: dict[int, int], size: int) -> tuple[int, ...] | None:
 def _split_axes(
     free: tuple[int, ...], sizes: tuple[int, ...], shape: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """For each axis of the grid the factor of each physical axis that it takes: all ways.
+    """All ways to give each axis of the grid factors of the physical axes.
 
-    free: what is left of the physical axes of shape. The last axis chooses first. It prefers whole
-    physical axes, as large as can be, and then the first ones.
+    free: the factors of the physical axes that are left. The last axis chooses first. It prefers
+    whole physical axes, the largest, and then the first ones.
     """
     if not sizes:
         if math.prod(free) == 1:

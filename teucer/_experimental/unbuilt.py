@@ -53,8 +53,8 @@ _KEPT = ("reason", "describes", "__module__")
 
 
 def unbuilt(said: str, reason: str, *, describes: bool = False) -> Any:
-    """A name that is not built, as `said` in messages; describes: what calling a member gives
-    is another."""
+    """A name that is not built, with `said` for messages; describes: calling a member gives another
+    such name."""
     home, _, name = said.partition(" ")[0].rpartition(".")
     return _Unbuilt(
         name, (), {"said": said, "reason": reason, "describes": describes, "__module__": home}

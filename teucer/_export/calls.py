@@ -195,7 +195,7 @@ def _laid_out(ctx: Context, value: Value, exported: Exported, sharding: Sharding
 
 
 def _of_type(ctx: Context, value: Value, aval: ShapedArray) -> Any:
-    """A value as one of a type that differs in what is known of its sizes."""
+    """A value with its type changed to one that knows other facts about its sizes."""
     if _known_sizes(aval) == _known_sizes(value.aval):
         return Value(value.name, aval)
     physical = Value(value.name, value.aval.physical)
@@ -203,7 +203,7 @@ def _of_type(ctx: Context, value: Value, aval: ShapedArray) -> Any:
 
 
 def _known_sizes(aval: ShapedArray) -> list[Any]:
-    """Its sizes; None for those that the program text does not say."""
+    """Its sizes; None for sizes that the text of the program lacks."""
     return [None if is_symbolic(n) else n for n in aval.shape]
 
 

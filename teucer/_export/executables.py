@@ -111,7 +111,7 @@ def deserialize_and_load(
 
     in_tree, out_tree: as `serialize` gave them; None for those in the bytes, if they are. backend:
     a platform's name or client.
-    execution_devices: the devices to run on, in the place of those that it was compiled for. By
+    execution_devices: the devices to run on, instead of those that it was compiled for. By
     default a program on one device runs on the platform's first, and one over a mesh on the devices
     of the same numbers.
     Raises ValueError for bytes that it did not write, that are damaged, or that are for another

@@ -122,7 +122,7 @@ class DisabledSafetyCheck:
 @final
 @dataclass(frozen=True, eq=False)
 class Exported:
-    """A function as a StableHLO module, with what is needed to call it.
+    """A function as a StableHLO module, with the facts needed to call it.
 
     in_tree, in_avals: of (positional arguments, keyword arguments), flat. out_tree, out_avals: of
     the results.
@@ -254,8 +254,8 @@ def _abstract(sharding: Sharding) -> Any:
 
 
 def _in_memories(kinds: Sequence[str | None], avals: Sequence[Any]) -> tuple[Any, ...]:
-    """Shardings of values of one device that say nothing but their memory; None where it is the
-    device's."""
+    """Shardings of values of one device, if they are in other memory than the device's; else
+    None."""
     return tuple(
         [
             None
@@ -505,7 +505,7 @@ def deserialize(blob: bytes | bytearray) -> Exported:
     """The function that `Exported.serialize` wrote.
 
     Raises ValueError for bytes that it did not write, that are damaged, or that are of a version
-    not supported; TypeError for what is not bytes.
+    not supported; TypeError for other objects than bytes.
     """
     found: Exported = serialization.read(blob, Exported, DisabledSafetyCheck)
     return found

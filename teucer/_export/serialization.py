@@ -72,7 +72,7 @@ def register_pytree_node_serialization(
     """Let exported functions take and return nodes of a class that is registered as a pytree. Gives
     the class back.
 
-    serialized_name: what it is called in the bytes. serialize_auxdata, deserialize_auxdata: its
+    serialized_name: its name in the bytes. serialize_auxdata, deserialize_auxdata: its
         auxiliary data as bytes, and back. from_children: (auxiliary data, children) -> node, where
         the registered one will not do.
     Raises ValueError if the class or the name is registered already, or the class is no pytree and
@@ -197,8 +197,8 @@ def read(
 
 
 def pack(what: str, sections: Sequence[bytes]) -> bytes:
-    """Sections in an envelope: what kind of thing it is, its version, each section behind its
-    length, and a checksum."""
+    """Sections in an envelope: its kind, its version, each section after its length, and a
+    checksum."""
     head = _MAGIC + _KINDS[what].ljust(8, b"\0") + struct.pack("<II", _VERSION, len(sections))
     body = head + b"".join(struct.pack("<Q", len(s)) + s for s in sections)
     return body + hashlib.sha256(body).digest()
@@ -207,8 +207,8 @@ def pack(what: str, sections: Sequence[bytes]) -> bytes:
 def unpack(what: str, data: bytes | bytearray | memoryview) -> list[bytes]:
     """The sections of an envelope.
 
-    Raises TypeError for what is not bytes, ValueError if it is not of this kind, of another
-    version, or damaged.
+    Raises TypeError for other objects than bytes, ValueError for an envelope of another kind or
+    version, or a damaged one.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise TypeError(

@@ -34,7 +34,7 @@ def symbolic_dim_bounds(dimension: Size) -> tuple[float, float]:
     """The least and the greatest value that a size is known to have; infinite where nothing is
     known.
 
-    Raises TypeError for what is neither an integer nor a symbolic size.
+    Raises TypeError unless given an integer or a symbolic size.
 
     >>> a, = symbolic_shape("a", constraints=["a >= 3", "a <= 7"])
     >>> symbolic_dim_bounds(2 * a + 1), symbolic_dim_bounds(4)

@@ -57,7 +57,7 @@ class _BoxMeta(type):
 class Box(metaclass=_BoxMeta):
     """Holds a tree of arrays that may be replaced by another one, within transformed functions too.
 
-    init_val: what it holds at first; nothing (None) by default.
+    init_val: its first content; nothing (None) by default.
     It may be passed to jitted functions and closed over by them, by loops and branches, and its
     tree may change in all but loops.
 
@@ -92,7 +92,7 @@ class Box(metaclass=_BoxMeta):
         box_set(self, val)
 
     def cur_qdd(self) -> BoxTypeState:
-        """The types of what the box holds."""
+        """The types of the box's content."""
         leaves, tree = pytrees.tree_flatten(self._val)
         return BoxTypeState(tuple(map(typeof, leaves)), tree)
 
@@ -104,7 +104,7 @@ class Box(metaclass=_BoxMeta):
 
 @final
 class BoxType(MutableHighType):
-    """The type of boxes; what one holds is its state."""
+    """The type of boxes. The types of a box's content are its state."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is BoxType
@@ -181,7 +181,7 @@ class BoxSet(HiPrimitive):
 
 
 class BoxGet(HiPrimitive):
-    """The leaves of what a box holds, of types `avals`."""
+    """The leaves of a box's content, of types `avals`."""
 
     multiple_results = True
 

@@ -21,8 +21,7 @@ class HiPrimitive:
 
     abstract_eval(*types, **params) -> (type or types, effects)  of an operand that changes it is
     given an `AvalMutableQDD`
-    to_lojax(*values, **params) -> value or values               what it does, in terms of other
-    operations
+    to_lojax(*values, **params) -> value or values               its definition by other operations
     jvp(primals, tangents, **params) -> (results, tangents)      tangents may be Zero
     transpose(cotangent, *operands, **params) -> cotangents      linear operands are
     UndefinedPrimals; None for the others

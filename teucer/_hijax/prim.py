@@ -84,7 +84,7 @@ class HiPrim:
         return pytrees.tree_unflatten(self.out_tree, leaves)
 
     def arguments(self, leaves: Sequence[Value]) -> Any:
-        """The trees of arguments, or of what belongs to them."""
+        """The trees of arguments, or of values for each."""
         return pytrees.tree_unflatten(self.in_tree, leaves)
 
     def check(self, *arg_tys: Any) -> None:
@@ -290,7 +290,7 @@ class CallLinearized(Primitive):
         return (None,) * n + tuple(ct for ct, m in zip(found, moving, strict=True) if m)
 
     def _transposed(self, cts: Any, args: Any, **params: Any) -> Any:
-        """By transposing what `linearized` does."""
+        """By transposing `linearized`."""
         linear = [x for x in args if type(x) is Undefined]
 
         def on_linear(*tangents: Any) -> Any:
@@ -317,8 +317,9 @@ call_linearized_p = CallLinearized()
 
 @final
 class VmapOf(HiPrim):
-    """A batch of calls of a primitive: its rules are the primitive's own, mapped by vmap. in_dims,
-    out_dim: trees of the mapped axes of arguments and results.
+    """A batch of calls of a primitive: its rules are the primitive's own, mapped by vmap.
+
+    in_dims, out_dim: trees of the mapped axes of arguments and results.
     """
 
     def __init__(self, prim: HiPrim, axis_data: Axis, in_dims: object, out_dim: object) -> None:

@@ -149,11 +149,11 @@ def vmap_rule(
 ) -> Rule:
     """A function of batches, for the rule `batch`: f on each element.
 
-    axis_data: what the rule is given. in_axes, out_axes: tree prefixes of the mapped axes, None for
-    what is not mapped.
-    Arguments and results may be symbolic zeros. sum_match: results that out_axes says are not
-    mapped, and are, are summed over the batch, as cotangents of what is not mapped; else they raise
-    ValueError.
+    axis_data: the first argument of the rule. in_axes, out_axes: tree prefixes of the mapped axes,
+    None for values that are not mapped.
+    Arguments and results may be symbolic zeros. sum_match: results that are mapped, though out_axes
+    says None, are summed over the batch, as cotangents of unmapped arguments must be; else they
+    raise ValueError.
     """
 
     def mapped(*args: Any) -> Any:

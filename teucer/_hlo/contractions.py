@@ -1,4 +1,4 @@
-"""Contractions: what happens to the axes of products and convolutions of arrays."""
+"""Contractions: roles of the axes in products and convolutions of arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Roles(NamedTuple):
-    """Axes of one operand of dot_general by what happens to them."""
+    """Axes of one operand of dot_general by their roles."""
 
     batch: tuple[int, ...]
     contract: tuple[int, ...]

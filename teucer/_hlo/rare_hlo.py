@@ -103,7 +103,7 @@ def select_and_scatter(
     aval: ShapedArray,
 ) -> Value:
     """`select` says whether the first of two elements of a window is chosen; `scatter` combines
-    what meets at one."""
+    elements that meet at one place."""
     scalar, value = ShapedArray((), x.dtype), ShapedArray((), source.dtype)
     regions = [ctx.region([scalar, scalar], select), ctx.region([value, value], scatter)]
     return ctx.op(
@@ -340,7 +340,7 @@ def convolution(
 
 
 def _numbered(spec: Shape, names: str) -> str:
-    """The axes of an array by what they are: `[b, 0, 1, f]`."""
+    """The axes of an array by their roles: `[b, 0, 1, f]`."""
     labels = [""] * len(spec)
     for label, axis in zip([*names, *map(str, range(len(spec) - 2))], spec, strict=True):
         labels[axis] = label

@@ -29,6 +29,7 @@ def debug_info(
     signature: Any = None,
 ) -> DebugInfo:
     """Information for messages about a traced function, for `extend.linear_util.wrap_init`.
+
     traced_for: the transformation that traces. result_paths_thunk, sourceinfo, signature: accepted
     for programs written for JAX.
     """
@@ -104,8 +105,8 @@ def argnums_partial(
     args: Sequence[Value],
     require_static_args_hashable: bool = True,
 ) -> tuple[WrappedFun, tuple[Any, ...]]:
-    """The function of the arguments in dyn_argnums, the others fixed at what args holds; and those
-    arguments.
+    """The function of the arguments in dyn_argnums, the others fixed at their values in args; and
+    those arguments.
 
     Raises ValueError if another argument cannot be hashed, unless require_static_args_hashable is
     False.
@@ -192,7 +193,7 @@ def safe_map(f: Callable[..., object], *xs: Iterable[Any]) -> list[Any]:
 
 
 def shaped_abstractify(x: Value) -> Any:
-    """The type of an array, a number, or what has a shape and a dtype.
+    """The type of an array, a number, or an object with a shape and a dtype.
 
     Raises TypeError for anything else.
 

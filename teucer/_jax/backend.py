@@ -55,7 +55,7 @@ def backend_xla_version(platform: object = None) -> int | None:
 
 
 def clear_in_memory_compilation_cache() -> None:
-    """Forget the executables that are kept in memory by their text; those that functions hold
+    """Forget the executables that are kept in memory by their text. Executables held by functions
     stay."""
     clear_memory()
 
@@ -131,7 +131,7 @@ def register_backend_factory(
         default platform; CUDA has 200, the CPU 0. fail_quietly: whether the other platforms do
         where the function raises, and the option jax_platforms is not set. experimental,
         make_topology, c_api: accepted for programs written for JAX.
-    Raises TypeError for what is no function.
+    Raises TypeError for an object that is no function.
     """
     if not callable(factory):
         raise TypeError(

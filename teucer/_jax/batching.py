@@ -66,7 +66,8 @@ def _derive_axis(primitive: Primitive, method: Rule) -> Rule:
     )
 
 
-# rule(operands, dims, **params) -> (result, dim); a dim is an int, or None for what is not batched.
+# rule(operands, dims, **params) -> (result, dim); a dim is an int, or None for a value that is not
+# batched.
 primitive_batchers = Rules("batch", _install, _derive)
 # rule(axis, operands, dims, **params) -> (result, dim); the axis has size and name.
 fancy_primitive_batchers = Rules("batch", _install_fancy, _derive_fancy)
@@ -153,7 +154,7 @@ def register_vmappable(
     from_elt: Rule,
     make_iota: Rule | None,
 ) -> None:
-    """Have `vmap` ask a class, a pytree node, what it maps over of its objects.
+    """Let a class of pytree nodes tell `vmap` which parts of its objects are mapped.
 
     spec_type: of the entries of in_axes and out_axes for them. to_elt(cont, get_index, batch, spec)
     gives an element, in which cont(array, axis) stands for each array that is mapped.

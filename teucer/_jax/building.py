@@ -170,7 +170,8 @@ def to_bytecode(module: Any) -> bytes:
 
 
 def merge(target: Any, name: str, source: Any, symbols: Any = None) -> str:
-    """Move the functions of a module into another as private ones; what its `main` is called there.
+    """Move the functions of a module into another as private ones; gives the new name of its
+    `main`.
 
     Names are changed where the target has them. Nothing of `source` can be used afterwards.
     """
@@ -230,7 +231,7 @@ class Draft:
         """Build the function `name` by `body`, called with its arguments in force of a location;
         the module's text.
 
-        Raises ValueError if `body` returns values of other types, or what it built is not valid.
+        Raises ValueError if `body` returns values of other types, or builds an invalid module.
         """
         with self.context, ir.Location.name(name):
             kind = ir.FunctionType.get(
@@ -260,7 +261,7 @@ class Draft:
         return name
 
     def rename(self, unique: Callable[[str], str], keep: str) -> None:
-        """Give functions that the rule added names that `unique` makes of theirs."""
+        """Rename functions that the rule added by `unique`."""
         with self.context:
             for op in self.module.body.operations:
                 name = ir.StringAttr(op.attributes["sym_name"]).value
@@ -271,7 +272,7 @@ class Draft:
                     op.attributes["sym_visibility"] = ir.StringAttr.get("private")
 
     def texts(self) -> list[str]:
-        """The functions as text, without those that are only declared."""
+        """The functions as text, without mere declarations."""
         return [
             op.get_asm(print_generic_op_form=True, use_local_scope=True)
             for op in self.module.body.operations

@@ -24,8 +24,8 @@ class DebugInfo(debug_info.DebugInfo, metaclass=_EveryDebugInfo):
 
     traced_for: the transformation, such as 'jit'. func_src_info: the function, as 'name' or 'name
     at file:line'.
-    arg_names: of the flat arguments. result_paths: where the flat results are in what the function
-    returns, or what gives that.
+    arg_names: of the flat arguments. result_paths: paths of the flat results in the function's
+    result, or a function that gives them.
 
     >>> DebugInfo("jit", "f at model.py:3", ("x",), ("result",)).func_lineno
     3
@@ -51,5 +51,5 @@ class DebugInfo(debug_info.DebugInfo, metaclass=_EveryDebugInfo):
 
     @property
     def result_paths(self) -> tuple[str, ...] | None:
-        """Where the flat results are in what the function returns; None if that is not known."""
+        """Paths of the flat results in the function's result; None if they are not known."""
         return self._result_paths() if callable(self._result_paths) else self._result_paths

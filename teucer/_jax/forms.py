@@ -1,6 +1,6 @@
 """Jaxprs and equations as libraries make them: JAX's constructors, with its order of parameters.
 
-The classes of `teucer._core.jaxpr` are what these make, and their instances are instances of these.
+These make instances of the classes in `teucer._core.jaxpr`, and all such instances count as theirs.
 From JAX 0.12 on there is one class of jaxprs, closed or not; `ClosedJaxpr` is another name of it.
 """
 

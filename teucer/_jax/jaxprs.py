@@ -74,7 +74,7 @@ def prune_closed_jaxpr_outputs(jaxpr: ClosedJaxpr, used_outputs: Sequence[bool])
 def partial_eval_jaxpr_nounits(
     jaxpr: Jaxpr | ClosedJaxpr, unknowns: Sequence[bool], instantiate: bool | Sequence[bool]
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool], list[Any]]:
-    """A jaxpr cut in what its known inputs say and the rest.
+    """A jaxpr cut into the part that depends on its known inputs alone, and the rest.
 
     unknowns: which inputs are unknown. instantiate: which results shall be counted as unknown even
     if they are known.
@@ -110,10 +110,10 @@ def partial_eval_jaxpr_nounits(
 def jvp_jaxpr(
     jaxpr: Jaxpr | ClosedJaxpr, nonzeros: Sequence[bool], instantiate: bool | Sequence[bool]
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    """The jaxpr (inputs, tangents of those marked) -> (results, tangents of those that move).
+    """The jaxpr (inputs, tangents of marked inputs) -> (results, nonzero tangents of results).
 
-    instantiate: which results shall have a tangent even if it is zero. Returns it with which
-    results have a tangent.
+    instantiate: results that get a tangent even if it is zero. Also returns which results have a
+    tangent.
 
     >>> import teucer as jax
     >>> jaxpr = jax.make_jaxpr(lambda x, y: (x * y, y))(1., 2.)

@@ -59,7 +59,7 @@ class WrappedFun:
 
     f: the function itself. f_transformed: that with its transformations. transforms:
     (transformation, its arguments) each.
-    stores: where each transformation keeps what it hands out, None for one that hands out nothing.
+    stores: for each transformation the store of its auxiliary output, None for one without.
     params: (name, value) pairs of the function. in_type: the types of its arguments if they are
     fixed.
     """
@@ -120,7 +120,7 @@ class WrappedFun:
         return self.f_transformed(*args, **kwargs)
 
     def populate_stores(self, stores: Sequence[Store | None]) -> None:
-        """Store what the transformations of an equal function handed out."""
+        """Store the auxiliary outputs that the transformations of an equal function gave."""
         for own, other in zip(self.stores, stores, strict=True):
             if own is not None and other is not None:
                 own.store(other.read())

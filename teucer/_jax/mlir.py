@@ -1,7 +1,7 @@
-"""Lowerings of primitives: `register_lowering`, and what rules build operations with.
+"""Lowerings of primitives: `register_lowering`, and functions with which rules build operations.
 
-A rule is called with a context and values of jaxlib's bindings of MLIR, and builds with these.
-Where its operations stand, and where they come from, is in force.
+A rule is called with a context and values of jaxlib's bindings of MLIR, and builds with these. The
+insertion point and the location are in force.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LoweringRule = Callable[..., Any]
 _rules: dict[Primitive, dict[str | None, LoweringRule]] = {}
 _constants: dict[
     type, Callable[..., Any]
-] = {}  # by type of a Python value: what makes values of MLIR of it
+] = {}  # by type of a Python value: the function that makes values of MLIR of it
 lowerable_effects = EffectTypes()
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class LoweringResult(NamedTuple):
-    """A module, and what has to live as long as programs made of it."""
+    """A module, and objects that must live as long as programs made of it."""
 
     module: Any
     keepalive: Any
@@ -115,7 +115,7 @@ def _check(prim: Primitive, expected: Sequence[Any], outs: Sequence[Any]) -> Non
 
 
 def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> LoweringRule:
-    """The lowering rule that traces fun(*arrays, **params) and writes what it does.
+    """The lowering rule that traces fun(*arrays, **params) and writes its operations.
 
     multiple_results: whether `fun` returns a sequence of arrays; otherwise one array.
     """
@@ -144,7 +144,7 @@ def jaxpr_subcomp(
     const_lowering: object = None,
     outer_traceback: object = None,
 ) -> tuple[list[Any], TokenSet]:
-    """Call what a jaxpr does, on values of MLIR: (results, tokens). The tokens are handed on as
+    """Write a jaxpr on values of MLIR: (results, tokens). The tokens are handed on as
     they are.
 
     consts_for_constvars: the values of its constants. name_stack, dim_var_values, const_lowering,
@@ -188,7 +188,7 @@ def lower_jaxpr_to_fun(
     num_const_args: int = 0,
     **unused: object,
 ) -> Any:
-    """A function of the module that does what a jaxpr does, as an operation `func.func`.
+    """A jaxpr as a function of the module, an operation `func.func`.
 
     effects, num_const_args, and keywords for arguments of main functions: accepted for programs
     written for JAX.
@@ -211,8 +211,7 @@ def emit_python_callback(
     partitioned: bool = False,
     sharding: object = None,
 ) -> tuple[list[Any], Any, Any]:
-    """Call a Python function of arrays on values of MLIR: (results, token, what keeps the function,
-    which is None).
+    """Call a Python function of arrays on values of MLIR: (results, token, None).
 
     token: handed on. partitioned: whether each device calls it with its part.
     """
@@ -268,7 +267,7 @@ def ir_constants(
 ) -> tuple[Any, ...]:
     """As `ir_constant`, for values for which several of MLIR may stand.
 
-    Raises TypeError for what is no array or number.
+    Raises TypeError for an object that is no array or number.
     """
     for kind in type(val).__mro__:
         if kind in _constants:
@@ -282,8 +281,8 @@ def ir_constants(
 
 
 def register_constant_handler(type_: type, handler_fun: Callable[..., object]) -> None:
-    """Say what constants of a class are in MLIR: handler_fun(value, aval) -> value or values of
-    MLIR."""
+    """Register the form in MLIR of constants of a class: handler_fun(value, aval) -> value or
+    values of MLIR."""
     _constants[type_] = handler_fun
 
 

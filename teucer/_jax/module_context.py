@@ -51,7 +51,7 @@ class ShardingContext:
 @final
 @dataclass(frozen=True)
 class SPMDAxisContext:
-    """Programs of one device along the manual axes of a mesh."""
+    """The axis context of programs of one device along the manual axes of a mesh."""
 
     mesh: Any
     manual_axes: frozenset[str] = frozenset()
@@ -96,7 +96,7 @@ class TokenSet:
 @final
 @dataclass(frozen=True)
 class ModuleContext:
-    """The module in which a rule builds, and what it is for."""
+    """The module in which a rule builds: its program's platforms and axes."""
 
     context: Any
     module: Any
@@ -228,7 +228,7 @@ class LoweringRuleContext:
     def through(
         self, write: Callable[..., Sequence[Value]], *values: Any, **params: object
     ) -> list[Any]:
-        """Call what a rule for `Context` writes, on values of MLIR."""
+        """Apply a rule that is written for `Context` to values of MLIR."""
         avals = [
             _aval_of(v, self.avals_in[i] if i < len(self.avals_in) else None)
             for i, v in enumerate(values)

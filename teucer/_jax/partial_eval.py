@@ -57,12 +57,10 @@ class PartialVal(tuple[Any, Any]):
 def trace_to_jaxpr_nounits(
     fun: WrappedFun, pvals: Sequence[PartialVal], instantiate: bool | Sequence[bool] = False
 ) -> tuple[Jaxpr, list[PartialVal], tuple[Any, ...]]:
-    """Run a function of flat values: what depends on known values only is computed, the rest
-    recorded.
+    """Run a function of flat values: operations on known values are computed, the rest is recorded.
 
-    instantiate: which results shall be counted as unknown even if they are known.
-    Returns (jaxpr, results, constants): the jaxpr takes the unknown arguments and gives the unknown
-    results.
+    instantiate: results that count as unknown even if they are known. Returns (jaxpr, results,
+    constants): the jaxpr takes the unknown arguments and gives the unknown results.
 
     >>> from teucer.extend.linear_util import wrap_init
     >>> pvals = [PartialVal.known(2.), PartialVal.unknown(typeof(3.))]

@@ -47,10 +47,9 @@ def register_hlo_module_transformation(
     """Have the compiler run a pass over each program that it compiles from now on.
 
     callback: takes a serialized `HloModuleProto` and returns another, or None where it changes
-        nothing. It may run in any thread. name: what the pass is called; passes of one stage run in
+        nothing. It may run in any thread. name: the name of the pass; passes of one stage run in
         the order in which they were given.
-    platforms: names of platforms; by default all that there are. Of those that are not there
-        nothing comes.
+    platforms: names of platforms; by default all that there are. A missing pass does nothing.
     Raises TypeError for a stage or callback of another kind, RuntimeError for an unknown platform.
     Programs that were compiled before are forgotten, and while there are such passes no program is
     read from disk or kept there.

@@ -27,7 +27,7 @@ def as_tuple(outs: Sequence[Value]) -> tuple[Any, ...]:
 
 
 class _AnyPrimitive(type):
-    """Every primitive is an instance of what libraries call `extend.core.Primitive`."""
+    """Every primitive counts as an instance of `extend.core.Primitive`."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return (
@@ -60,7 +60,7 @@ class LibraryPrimitive(Members, Primitive, metaclass=_AnyPrimitive):
     impl_rule: Rule | None = None
     type_rule: Rule | None = None
     pure = False
-    # The operands of the last call of the rule, and what it said: one call asks for effects first,
+    # The operands of the last call of the rule, and its answer: one call asks for effects first,
     # and then for types.
     _asked: tuple[Any, Any, Any] | None = None
 
@@ -168,8 +168,8 @@ def _same(params: Params, others: dict[str, Any]) -> bool:
 
 @final
 class Rules(MutableMapping[Primitive, Rule]):
-    """The rules for one transformation by primitive: those that primitives come with, and those
-    registered.
+    """The rules for one transformation by primitive: the primitives' own rules, and registered
+    ones.
 
     method: the method of primitives that is the rule. install(primitive, rule): that method for a
     registered rule. derive(primitive, method): the rule, in the form in which rules are registered,

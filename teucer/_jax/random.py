@@ -1,7 +1,7 @@
-"""Generators of random numbers: those that there are, and new ones.
+"""Generators of random numbers: the existing ones, and new ones.
 
-A generator says what seeding, splitting and drawing do with the uint32 words of one key.
-`jax.random` does the rest: arrays of keys, transformations, distributions.
+A generator defines seeding, splitting and drawing on the uint32 words of one key. `jax.random` does
+the rest: arrays of keys, transformations, distributions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def define_prng_impl(
     key_shape: the shape of a key, an array of uint32. seed(integer) -> key. split(key, shape) ->
     keys, uint32[*shape, *key_shape]. random_bits(key, bit_width, shape) -> unsigned integers of 8,
     16, 32 or 64 bits. fold_in(key, uint32) -> key.
-    name, tag: what it is called in messages, and in the dtype of its keys.
+    name, tag: its names in messages, and in the dtype of its keys.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> counter = define_prng_impl(
@@ -59,7 +59,7 @@ def define_prng_impl(
 def random_seed(seeds: object, impl: object) -> Any:
     """Keys from integers, of any shape.
 
-    impl: a generator, or what `jax.random.key` takes for one. Raises TypeError for seeds that are
+    impl: a generator, or a name of one as for `jax.random.key`. Raises TypeError for seeds that are
     not integers.
 
     >>> random_seed(np.arange(3), "threefry2x32").shape

@@ -88,7 +88,7 @@ def summarize(source_info: SourceInfo, num_frames: int = 1) -> str:
 
 @contextmanager
 def set_name_stack(name_stack: NameStack) -> Iterator[None]:
-    """Put scopes in force in the place of those that are, in a `with` block."""
+    """Replace the scopes in force in a `with` block."""
     saved, names._names.scope = names._names.scope, tuple(name_stack.stack)
     try:
         yield

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Argument(NamedTuple):
-    """An argument of the main function: its type, and what is known of its buffer. buffer: its
+    """An argument of the main function: its type, and facts about its buffer. buffer: its
     attributes (`text.buffer`)."""
 
     aval: Any
@@ -42,8 +42,8 @@ def donated_to(
     """For each donated argument, a result that is written over it: of the same type, layout, memory
     and sharding.
 
-    shardings: of the results of a program over a mesh. Where the compiler chooses one, it chooses
-    too what is written over. Warns of donated arguments that no result can take the place of.
+    shardings: of the results of a program over a mesh. If the compiler chooses a sharding, it also
+    chooses the pairs. Warns of donated arguments that no result can overwrite.
     """
     if True not in [arg.donated for arg in args]:
         return {}

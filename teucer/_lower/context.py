@@ -215,8 +215,8 @@ class Context:
         return f"{{\n{head}{text.joined(lines)}{returned(terminator, outs)}\n}}"
 
     def inline(self, closed: ClosedJaxpr, *args: Value, under: str = "") -> tuple[Value, ...]:
-        """Write the equations of a closed jaxpr here. under: what the names of operations call this
-        part of the equation."""
+        """Write the equations of a closed jaxpr here. under: the name of this part of the equation
+        in names of operations."""
         return self.inline_jaxpr(closed.jaxpr, [self.const(c) for c in closed.consts], args, under)
 
     def const(self, x: Any) -> Value:
@@ -295,7 +295,7 @@ class Context:
         )
 
     def trace(self, f: Callable[..., Sequence[object]], *args: Value) -> tuple[Value, ...]:
-        """Write what `f`, a function of arrays that returns a tuple of arrays, does."""
+        """Write `f`, a function of arrays that returns a tuple of arrays, as operations."""
         return self.write(self.staged(f, *args), *args)
 
     def staged(self, f: Callable[..., Sequence[object]], *args: Value) -> ClosedJaxpr:
@@ -310,7 +310,7 @@ class Context:
             return ClosedJaxpr(*stage_flat(f, avals))
 
     def write(self, closed: ClosedJaxpr, *args: Value) -> tuple[Value, ...]:
-        """Write what a rule has traced."""
+        """Write a jaxpr that a rule has traced."""
         saved = self.place
         if self.source is not None:  # the lines of the rule and of its callers are not the user's
             self.place = self.place or self.source[0]
@@ -406,8 +406,7 @@ class Context:
     def on_parts(
         self, args: Sequence[Value], avals: Sequence[Aval], body: Callable[..., Sequence[Value]]
     ) -> Sequence[Value]:
-        """What `body` writes, on each device by itself where its results are parts of sums that are
-        still to be taken."""
+        """Write `body`, on each device by itself if its results are parts of unreduced sums."""
         if not any(a.unreduced for a in avals):
             return body(*args)
         return provided.on_parts(self, args, avals, body)
@@ -435,8 +434,7 @@ class Context:
         out_avals: Sequence[Aval],
         body: Callable[..., Sequence[Value]],
     ) -> str:
-        """The symbol of a new function that does what `body`, which writes to this context,
-        does."""
+        """The symbol of a new function. `body` writes its operations to this context."""
         symbol = self.module.unique_name(name)
         takes, gives = (", ".join(map(text.tensor_type, listed)) for listed in (avals, out_avals))
         self.module.functions.append(
@@ -541,7 +539,7 @@ def lower_module(
     mesh: over whose devices it runs; abstract: or it has none. manual: the manual computation that
     it is a part of.
     locations: whether operations say where they come from: for reading, since text is the key of
-    the caches. arg_names: what the user calls the arguments; arguments then say it too.
+    the caches. arg_names: names of the arguments in messages; arguments then say it too.
     """
     module = Module(locations=locations, abstract=abstract)
     module.unique_name("main")

@@ -2,7 +2,7 @@
 
 One a line of the specification (docs/spec.md, openxla/stablehlo).
 
-The names are those of the specification. Elementwise operations need no function: see
+The names are as in the specification. Elementwise operations need no function: see
 `elementwise`. Where sizes are symbolic, the operation is written in its dynamic form, which takes
 sizes as values.
 """
@@ -402,7 +402,7 @@ def _layout(order: Sequence[int]) -> str:
 
 @final
 class Legalized(Generic[Operands]):
-    """An operation that targets have written otherwise where their compilers have slow code for it
+    """An operation that targets write in another way if their compilers have slow code for it
     (`Target.legal`).
 
     plain: writes it as it is.

@@ -44,7 +44,7 @@ class Module:
         self.inspections: list[Any] = []  # calls to be made with the device, once it is known
         # The one device that the program names.
         self.device: Any = None
-        # The operation that first named devices: that device, or those of the mesh.
+        # The operation that first named devices, with its device or the mesh's devices.
         self.named: Any = None
 
     def sharding(
@@ -74,7 +74,7 @@ class Module:
     def mesh_symbol(self, mesh: Any, by: Named | None) -> str:
         """The symbol of a mesh.
 
-        by: the operation that names it; None where devices may have another order than those of
+        by: the operation that names it; None if the mesh may have its devices in another order than
         the program. Raises IncompatibleDevices for other devices, or another order.
         """
         order: Any = getattr(mesh, "flat_devices", None)

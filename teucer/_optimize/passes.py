@@ -95,8 +95,10 @@ def rewrite(jaxpr: Jaxpr, rules: Rule = ALL) -> Jaxpr:
 
 
 class Known(NamedTuple):
-    """Facts about operands, for rules. made: by variable, the equation that defines it, if that has
-    one result. repeated: by variable, the equation that makes it by repeating one literal.
+    """Facts about operands, for rules.
+
+    made: by variable, the equation that defines it, if that has one result. repeated: by variable,
+    the equation that makes it by repeating one literal.
     """
 
     made: dict[Any, Eqn]
@@ -112,7 +114,7 @@ class Known(NamedTuple):
 
 @final
 class _Sweep:
-    """One sweep in progress: the equations written, and what is known of the variables."""
+    """One sweep in progress: the equations written, and the facts about variables."""
 
     __slots__ = (
         "changed",

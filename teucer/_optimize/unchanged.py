@@ -12,8 +12,8 @@ from teucer._core.jaxpr import Atom, Eqn, Jaxpr, Literal
 
 
 def unchanged(jaxpr: Jaxpr) -> list[int | Literal | None]:
-    """For each output the number of the input, or the literal, that it is; None where it is
-    computed."""
+    """For each output that is an input or a literal: the input's number, or the literal. None for
+    computed outputs."""
     position: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
     return [v if type(v) is Literal else position.get(v) for v in jaxpr.outvars]
 

@@ -191,8 +191,8 @@ class MaskedSwap(_Access):
 
 @final
 class AtomicRMW(_Access):
-    """Combines elements with values where the mask is true, each as one operation; gives those that
-    were there.
+    """Combines elements with values where the mask is true, each atomically; gives the old
+    elements.
 
     Operands: reference, value, mask, places. operation: a key of `COMBINE`.
     """
@@ -254,7 +254,7 @@ def _one_by_one(x: Array, value: Array, mask: Any, views: Any, places: Any, oper
         "add",
         "max",
         "min",
-    ):  # in any order; so the loop goes unless what was there is asked for
+    ):  # in any order; so the loop is dropped if the old elements are not used
         update = getattr(jnp.ravel(x).at[jnp.where(mask, at, x.size)], operation)
         flat = update(value, mode="drop")
     return jnp.reshape(found, shape), jnp.reshape(flat, x.shape)
@@ -262,8 +262,8 @@ def _one_by_one(x: Array, value: Array, mask: Any, views: Any, places: Any, oper
 
 @final
 class AtomicCAS(_Access):
-    """Lets elements be `value` where they are `compared`, as one operation; gives those that were
-    there."""
+    """Replaces elements that equal `compared` by `value`, each atomically; gives the old
+    elements."""
 
     __slots__ = ()
     name = "atomic_cas"

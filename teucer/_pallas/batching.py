@@ -21,8 +21,8 @@ _INT = ShapedArray((), np.dtype(np.int32))
 def batched(kernel: Kernel, size: int, dims: Sequence[int | None]) -> Kernel | None:
     """A kernel over a batch, whose arrays have it as their first axis.
 
-    dims: of the operands, None for those that all elements of the batch share. None if others than
-    inputs are batched.
+    dims: of the operands, None for operands that all elements of the batch share. The result is
+    None if others than inputs are batched.
     """
     first = len(dims) - len(kernel.ins)
     if any(d is not None for d in dims[:first]) or type(size) is not int:
@@ -53,7 +53,7 @@ def _with_place(closed: ClosedJaxpr, at: int) -> ClosedJaxpr:
 
 
 def _block(kernel: Kernel, block: Block, size: int | None) -> Block:
-    """A block of an array with the batch in front; of the array as it is for size None."""
+    """A block of an array with the batch in front; for size None, of an array without a batch."""
     if size is None:
         return (
             block

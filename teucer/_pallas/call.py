@@ -214,7 +214,7 @@ def pallas_call(
             )
             if not any(
                 isinstance(x, Tracer) for x in found[1]
-            ):  # what it closes over is of the trace that runs now
+            ):  # it closes over values of the current trace
                 traced[key] = found
         made, operands, out_tree = found
         how = interpret or _interpreting.how
@@ -315,8 +315,7 @@ def _trace(
 
 
 def _size(n: Any) -> Any:
-    """A size of a grid: an int; an int32 scalar of one that is known when the program runs, or is
-    symbolic."""
+    """A size of a grid: an int; for a traced or symbolic size an int32 scalar."""
     if isinstance(n, Tracer) or hasattr(n, "dtype"):
         return n
     if is_symbolic(n):

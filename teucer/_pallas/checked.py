@@ -41,7 +41,7 @@ class InterpretParams:
     has written.
     detect_out_of_bounds: so are indices outside of a block.
     on_race: 'raise', or 'warn' to warn of a race and go on.
-    uninitialized_memory: what memory holds that no step has written: 'nan', or 'zero'.
+    uninitialized_memory: the content of memory that no step has written: 'nan', or 'zero'.
     grid_point_recorder: called before each step with its place in the grid and the number of its
     core, 0.
     """
@@ -72,12 +72,11 @@ class KernelError(RuntimeError):
 
 @final
 class Memory:
-    """The array behind a reference while a kernel is checked, as a flat one, and what was done to
-    each element.
+    """The flat array behind a reference while a kernel is checked, with the accesses to each
+    element.
 
-    places: where the elements of the block at hand are in it. written, read: the number of the last
-    step that did, -1 for none;
-    shared: whether there are other steps that see it.
+    places: the places in it of the current block's elements. written, read: by element, the last
+    step that did so, -1 for none; shared: whether other steps see it.
     """
 
     __slots__ = ("name", "places", "read", "shape", "shared", "values", "written")
@@ -150,8 +149,7 @@ class Checker:
         *,
         atomic: bool = False,
     ) -> None:
-        """Note that the elements of a part are touched, after the checks; those that are negative
-        are not."""
+        """Check and note an access to the elements at some places; negative places are skipped."""
         kinds = {type(e) for e in eqn.effects}
         # A write gives what was there: it reads if that is used.
         reads = AccumEffect in kinds or (ReadEffect in kinds and (kinds == {ReadEffect} or used))

@@ -1,4 +1,4 @@
-"""Looking into kernels while they run: prints, and checks of what should hold."""
+"""Looking into kernels while they run: prints, and checks of conditions."""
 
 from __future__ import annotations
 

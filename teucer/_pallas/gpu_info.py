@@ -11,7 +11,7 @@ from teucer._targets.gpu.target import GPU
 
 
 class GpuVersion(enum.Enum):
-    """Kinds of GPUs by what their driver calls them."""
+    """Kinds of GPUs by their names in the driver."""
 
     A10 = "NVIDIA A10"
     A30 = "NVIDIA A30"

@@ -154,7 +154,7 @@ def _scratch(kind: Any) -> Any:
 def run_scoped(
     f: Callable[..., object], *types: Value, collective_axes: object = (), **kw_types: object
 ) -> Any:
-    """f of references to memory of the given types, which is there while it runs.
+    """f on references to memory of the given types, which exists while f runs.
 
     types: trees of `pl.ANY(shape, dtype)` and the like. Returns what f returns.
     """
@@ -319,7 +319,7 @@ atomic_and, atomic_or, atomic_xor = (_atomic(name) for name in ("and", "or", "xo
 
 @tracebacks.api_boundary
 def atomic_cas(ref: object, cmp: Any, val: ArrayLike) -> Any:
-    """Let a scalar be `val` if it is `cmp`, as one operation; returns what it was."""
+    """Replace a scalar by `val` if it equals `cmp`, atomically; returns the old value."""
     part = _part(ref, ...)
     if part.shape or np.shape(cmp) or np.shape(val):
         raise ValueError(

@@ -144,7 +144,7 @@ class Parts(NamedTuple):
     """How a block of a step of several lanes is read and written.
 
     sizes: of the part of the array. split: the shape with lanes as axes. lanes: for each axis of
-    lanes, from outside, its place in what is left of the shape; None where all lanes see the same.
+    lanes, from outside, its place in the rest of the shape; None if all lanes see the same.
     """
 
     sizes: tuple[int, ...]
@@ -175,8 +175,8 @@ def parts_of(block: Block, lanes: Lanes, rank: int) -> Parts:
 def over_lanes(
     body: Discharged, lanes: Lanes, blocks: Sequence[Parts], n_before: int, n_scratch: int
 ) -> Any:
-    """A step of several lanes: (what all lanes share, blocks, scratch) -> what it changes, by
-    group.
+    """A step of several lanes: (values that all lanes share, blocks, scratch) -> the changed
+    values, by group.
 
     n_before: how many operands come before the blocks. Scratch memory has the lanes in front.
     """

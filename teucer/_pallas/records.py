@@ -56,9 +56,9 @@ class Kernel:
 
     jaxpr: (*constants, *place in the grid, *dynamic sizes, *references to scalars, blocks of inputs
     and outputs, scratch) -> ().
-    grid: sizes, None for those that are operands. aliases: (input, output) pairs that are one
+    grid: sizes, None for sizes that are operands. aliases: (input, output) pairs that are one
     array.
-    options: what the compilers of the targets are told, `compiler_params`.
+    options: `compiler_params`, for the compilers of the targets.
     """
 
     jaxpr: ClosedJaxpr
@@ -77,8 +77,8 @@ class Kernel:
 
 
 class Operands(NamedTuple):
-    """The operands of a call taken apart: sizes of the grid, those that are traced, constants of
-    kernel and index maps."""
+    """The operands of a call by group: traced sizes of the grid, constants of kernel and index
+    maps."""
 
     grid: list[Any]
     sizes: list[Any]

@@ -115,7 +115,7 @@ def semaphore_wait(sem_or_view: object, value: object = 1, *, decrement: bool = 
 
 
 def only_on_devices(what: str, remedy: str) -> NoReturn:
-    """Refuse what has no meaning where kernels are interpreted."""
+    """Refuse operations without a meaning for interpreted kernels."""
     raise NotImplementedError(
         f"{what} is only on TPUs, which kernels are not compiled for yet.\n  {remedy}"
     )
@@ -133,7 +133,7 @@ class AsyncCopy:
         self.src_ref, self.dst_ref, self.sem, self.src_sem = src_ref, dst_ref, sem, src_sem
 
     def start(self, priority: int = 0, *, add: bool = False) -> None:
-        """Begin to copy. add: to what is there."""
+        """Begin to copy. add: to the old elements."""
         _copied(self.src_ref, self.dst_ref, add=add)
         for sem in (self.sem, self.src_sem):
             if sem is not None:

@@ -205,7 +205,7 @@ class GridSpec:
 
     grid: a size or a tuple of them. in_specs, out_specs: trees of BlockSpecs, as the arguments and
     results.
-    scratch_shapes: what the kernel gets behind them, memory that stays from step to step.
+    scratch_shapes: memory that the kernel gets behind them, and that stays from step to step.
     """
 
     grid: Any
@@ -260,7 +260,7 @@ class Dim(NamedTuple):
 
 
 def dim_of(d: Any) -> Dim:
-    """An entry of block_shape. Raises TypeError for what is none."""
+    """An entry of block_shape. Raises TypeError for another object."""
     if d is None or isinstance(d, Squeezed) or d is Squeezed:
         return Dim(1, squeezed=True)
     if isinstance(d, Blocked):

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class KernelTarget(NamedTuple):
     """One way to run kernels.
 
-    platforms: those that it is for. how: in a sentence. lower: (ctx, kernel, values) -> values;
-    None if it is not compiled.
-    rules: the primitives that it has, by a table; None if it has all that XLA has.
+    platforms: the platforms that it is for. how: in a sentence. lower: (ctx, kernel, values) ->
+    values; None if it is not compiled.
+    rules: a table of the primitives that it has; None if it has all that XLA has.
     """
 
     name: str
@@ -124,8 +124,8 @@ TARGETS = (
 def lower_kernel(ctx: Context, kernel: Kernel, values: Sequence[Value], *, interpret: bool) -> Any:
     """Write a kernel for the platform that is lowered for.
 
-    Raises NotImplementedError, before anything is compiled, for what the platform lacks: the line,
-    and the nearest way around.
+    Raises NotImplementedError, before anything is compiled, for an operation that the platform
+    lacks, with its line and the nearest way around.
     """
     if interpret:
         return lower_loop(ctx, kernel, values)

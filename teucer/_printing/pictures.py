@@ -29,7 +29,7 @@ _MOST = 3000  # rows that fit on a page
 
 
 class Rows:
-    """Writes the rows of a program. notes(equation): what is written behind it. Variables have the
+    """Writes the rows of a program. notes(equation): a remark written behind it. Variables have the
     names of the printed jaxpr."""
 
     def __init__(self, jaxpr: Jaxpr, notes: Callable[[Eqn], str] | None = None) -> None:

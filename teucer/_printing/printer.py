@@ -91,8 +91,8 @@ def eqn_text(eqn: Eqn) -> str:
 
 
 def shared_jaxprs(jaxpr: Jaxpr) -> dict[Jaxpr, str]:
-    """The jaxprs that are written before `jaxpr`: those that occur more than once in its equations,
-    and large ones, in order of appearance, with names to be called by."""
+    """The jaxprs that are written before `jaxpr`, with names: jaxprs that occur more than once in
+    its equations, and large ones, in order of appearance."""
     times: dict[Jaxpr, int] = {}
     names: dict[Jaxpr, str] = {}
 
@@ -307,7 +307,8 @@ class _Printer:
 
 
 def _filled(words: Sequence[tuple[str, str]]) -> Any:
-    """Words with spaces between, as many in a line as fit; what is behind a word may stand out."""
+    """Words with spaces between, as many in a line as fit; text attached to a word may exceed the
+    line."""
     return pp.concat(
         [
             pp.concat(

@@ -18,8 +18,8 @@ class Job(NamedTuple):
 
     donated: which of its arguments the program may overwrite. keep_unused: whether it takes those
     too that it does not use.
-    options, outline: `compiler_options` and `outline` of `jit`. prefetch: what an earlier process
-    recorded of it.
+    options, outline: `compiler_options` and `outline` of `jit`. prefetch: an earlier process's
+    record of it.
     quiet: nothing of it is logged or dumped.
     """
 

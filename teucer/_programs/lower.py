@@ -64,7 +64,7 @@ class _Main(NamedTuple):
     results are laid out.
 
     consts: values of its first arguments, which are written into it.
-    names: what messages call the other arguments; named: whether the user calls them so.
+    names: names of the other arguments in messages; named: whether they are the user's names.
     """
 
     name: str
@@ -114,7 +114,7 @@ def lower(
     A program that itself names a mesh or a device is lowered for that.
     locations: whether operations say which lines they come from.
     consts: values of its first arguments, to be written into the program.
-    arg_names: what messages about symbolic dimensions call the other arguments.
+    arg_names: names of the other arguments in messages about symbolic dimensions.
     """
     locations = locations or config.locations.value
     with rarely_collected:  # no decorator, which costs calls and depth
@@ -172,7 +172,7 @@ def lower(
 def _main(job: Job, consts: Sequence[Value], arg_names: Sequence[str]) -> _Main:
     jaxpr, placement, n = job.jaxpr, job.placement, len(consts)
     live, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
-    # Arguments of symbolic sizes say what these are.
+    # Arguments with symbolic sizes determine these.
     kept = tuple(
         [
             job.keep_unused or keep or v.aval.symbolic

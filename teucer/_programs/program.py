@@ -1,4 +1,4 @@
-"""Programs: executables with what is needed to call them, whole or in pieces."""
+"""Programs: executables with the data needed to call them, whole or in pieces."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Steps(NamedTuple):
 
 @final
 class Program:
-    """An executable with what is needed to call it: which arguments it takes, and how its results
-    are wrapped.
+    """An executable with the data needed to call it: the arguments that it takes, and the wrapping
+    of its results.
 
     steps: the pieces that it runs in, in the place of one executable. agreement: with the other
     processes that run it. divided: whether `jit` was told to divide arguments over processes.

@@ -42,7 +42,7 @@ class Save:
     def token(self, prepare: Callable[[], None]) -> str:
         """A word that no other save has.
 
-        The first process prepares the folder before; what goes wrong there is raised in all.
+        The first process prepares the folder before; an exception there is raised in all.
         """
         first = self.processes[0]
         if self.process == first:
@@ -62,8 +62,9 @@ class Save:
         return text
 
     def finish(self, failure: Exception | None, commit: Callable[[], None]) -> None:
-        """Report how this process's part has gone. If all have succeeded, the first process
-        commits; then all return, or raise.
+        """Report how this process's part has gone.
+
+        If all have succeeded, the first process commits; then all return, or raise.
 
         Raises the failure of this process, or RuntimeError with another process's failure;
         BarrierTimeoutError if one does not come.
@@ -118,5 +119,5 @@ class Save:
 
 
 def patience() -> float:
-    """Seconds that a save waits which was not told."""
+    """The default number of seconds that a save waits."""
     return float(config.collective_timeout.value)

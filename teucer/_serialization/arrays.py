@@ -31,8 +31,9 @@ _THREADS = 8
 
 
 class Parts(NamedTuple):
-    """The parts of an array that this process writes. shape, dtype, key: of the whole array. parts:
-    the start and the values of each.
+    """The parts of an array that this process writes.
+
+    shape, dtype, key: of the whole array. parts: the start and the values of each.
     """
 
     shape: tuple[int, ...]
@@ -63,7 +64,7 @@ def parts_of(x: Any) -> Parts:
 
     The values of an array on the CPU are its own buffers, which stay as they are as long as they
     are held.
-    Raises TypeError for what is no array, ValueError for a dtype without bytes.
+    Raises TypeError for an object that is no array, ValueError for a dtype without bytes.
     """
     if not is_array(x):
         raise TypeError(
@@ -108,7 +109,7 @@ def save(
     beside: Callable[[], None] = nothing,
     after: Callable[[], None] = nothing,
 ) -> Callable[[], None]:
-    """Begin a save by all processes; what is returned does it, and may do so in a thread.
+    """Begin a save by all processes. Returns a function that does the rest, possibly in a thread.
 
     tree: goes into the manifest. prepare: called by the first process before anything is written;
     after: called by it when all is written. beside: called by each process to write more than its
@@ -230,7 +231,7 @@ class _Plan:
         self.size = float(len(self._starts) * math.prod(self._part) * self._dtype.itemsize)
 
     def start(self, pool: ThreadPoolExecutor) -> Callable[[], Any]:
-        """Begin to read; what is returned waits for it, and gives the array."""
+        """Begin to read. Returns a function that waits, and gives the array."""
         buffers = {start: np.zeros(self._part, self._dtype) for start in self._starts}
         reading: list[Future[None]] = []
         for piece in self._stored.pieces:

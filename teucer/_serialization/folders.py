@@ -33,8 +33,9 @@ class Piece(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """An array. For typed keys, `key` is the implementation; shape and dtype describe the keys'
-    data.
+    """An array.
+
+    For typed keys, `key` is the implementation; shape and dtype describe the keys' data.
     """
 
     shape: tuple[int, ...]
@@ -88,7 +89,7 @@ def write_piece(
 def read_piece(folder: Path, piece: Piece, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """The elements of a piece.
 
-    Raises ValueError if the file is missing, or its bytes are not those that were written.
+    Raises ValueError if the file is missing, or its bytes have changed.
     """
     path = folder / piece.file
     try:
@@ -106,7 +107,7 @@ def read_piece(folder: Path, piece: Piece, dtype: np.dtype[Any]) -> np.ndarray[A
 
 
 def write_list(folder: Path, process: int, token: str, manifest: Manifest) -> None:
-    """Write down what one of several processes has written."""
+    """Write the list of pieces that one of several processes has written."""
     _write(folder / f"list-{process}-{token}.json", _text_of(manifest))
 
 
@@ -127,7 +128,7 @@ def written_list(folder: Path, process: int, token: str) -> Manifest:
 
 
 def write_manifest(folder: Path, token: str, manifest: Manifest) -> None:
-    """Make what the manifest names the content of the folder, at once.
+    """Make the pieces of a manifest the content of the folder, at once.
 
     Raises RuntimeError if a file that it names is not there.
     """
@@ -251,7 +252,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def total(manifests: Iterable[Manifest], tree: Any) -> Manifest:
-    """One manifest from those that several processes have written of the same arrays."""
+    """One manifest from several processes' manifests of the same arrays."""
     parts = list(manifests)
     arrays = [
         stored[0]._replace(pieces=tuple(piece for part in stored for piece in part.pieces))

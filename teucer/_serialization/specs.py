@@ -1,6 +1,6 @@
 """Specs of tensorstore as plain dicts: where an array lies, and in which format.
 
-https://google.github.io/tensorstore/spec.html says what they hold.
+They are defined at https://google.github.io/tensorstore/spec.html.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def is_tensorstore_spec_leaf(leaf: object) -> bool:
 
 
 def merge_nested_ts_specs(dict1: Params, dict2: Params | None) -> dict[str, Any]:
-    """The first spec with what the second says in its place; of their kvstores, both.
+    """The first spec, updated by the second; their kvstores are merged.
 
     >>> merge_nested_ts_specs({"driver": "zarr3", "kvstore": {"path": "a"}}, {"driver": "zarr"})
     {'driver': 'zarr', 'kvstore': {'path': 'a'}}

@@ -1,8 +1,8 @@
 """Functions whose division among devices their author says: `custom_partitioning`.
 
-Shardy divides the call by its sharding rule. Then XLA's partitioner asks, while it compiles, what
-each device is to run: the author's `partition` says it for the shardings found, and what it gives
-is lowered as a module of its own.
+Shardy divides the call by its sharding rule. Then XLA's partitioner asks, while it compiles, for
+the program of each device. The author's `partition` gives it for the shardings found, and it is
+lowered as a separate module.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class CustomPartitioning(Primitive):
     """A call of `call`, which over several devices is divided as `partition` and `sharding_rule`
     say.
 
-    in_tree: of the tuple of arguments. static_args: what `partition` and a rule that is a function
-    are given first.
+    in_tree: of the tuple of arguments. static_args: the first arguments of `partition`, and of a
+    rule that is a function.
     """
 
     __slots__ = ()
@@ -315,10 +315,9 @@ def _module(
 class custom_partitioning:  # as users write it, a decorator
     """A function whose division among devices is said by hand.
 
-    fun: of positional arguments, pytrees of arrays; those at static_argnums are Python values,
-    which are hashable. On one device, and where each device is told what to do (`shard_map`), the
-    function is as it is. It has no derivative and no batch: wrap it in `custom_vjp` or
-    `custom_vmap`.
+    fun: of positional arguments, pytrees of arrays; arguments at static_argnums are hashable Python
+    values. On one device, and within `shard_map`, the function is unchanged. It has no derivative
+    and no batch: wrap it in `custom_vjp` or `custom_vmap`.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> @custom_partitioning
@@ -360,9 +359,9 @@ class custom_partitioning:  # as users write it, a decorator
 
         partition(*static arguments, mesh, args, result): args and result are pytrees of
         ShapeDtypeStruct, with the shardings that were found. It returns (mesh, lower_fn,
-        result_shardings, arg_shardings). lower_fn is what each device runs on its parts; the axes
-        of the mesh have their names in it. The shardings say how results and arguments (a tuple of
-        trees) are to lie for it.
+        result_shardings, arg_shardings). lower_fn is the program of each device on its parts; the
+        axes of the mesh have their names in it. The shardings say how results and arguments (a
+        tuple of trees) are to lie for it.
         sharding_rule: a string such as 'i j, j k -> i k', an SdyShardingRule, or a function that
         gives one. The function takes (*static arguments, mesh, list of argument types, list of
         result types). It may also be (a string, a dictionary of the options that follow).
@@ -442,7 +441,7 @@ def _check_hashable(fun: Callable[..., object], statics: Sequence[object]) -> No
 
 
 def _with_constants(staged: StagedCall, fun: Callable[..., object]) -> ClosedJaxpr:
-    """The jaxpr of a staged function, with what it closes over as constants."""
+    """The jaxpr of a staged function, with the values that it closes over as constants."""
     for x in staged.consts:
         if isinstance(x, Tracer):
             _refuse_closed_over(x, fun)

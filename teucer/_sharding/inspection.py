@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from teucer._xla.arrays import HloSharding
 
 
-# By what Python is told: the functions that texts of programs name, which live as long as the
-# process.
+# The functions that texts of programs name, by name; they live as long as the process.
 _told: dict[Any, str] = {}
 
 

@@ -41,8 +41,8 @@ def part_of(mesh: Mesh) -> Mesh:
 
 
 class _Moves(Linear):
-    """x between a process and all; axis: which the devices divide, None for a value that all
-    hold."""
+    """x moved from one process's view to all processes', or back; axis: the axis that the devices
+    divide, None for a value that all hold."""
 
     __slots__ = ()
 

@@ -60,7 +60,7 @@ def inside(mesh: BaseMesh, manual: frozenset[str], check_vma: bool) -> Iterator[
     axes of the mesh in force."""
     abstract = mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual))
     told = manual - meshes.left_out(mesh) if check_vma else frozenset()
-    if check_vma:  # types are asked over which axes they vary once there is one that does
+    if check_vma:  # types are asked for varying axes only once there is one that varies
         ShapedArray((), np.dtype(np.bool_), vma=told)
     with (
         axes.extended({name: mesh.sizes[name] for name in manual - told}),
@@ -79,8 +79,7 @@ def named_over(
 
 
 def residual_spec(aval: Aval, mesh: BaseMesh, manual: frozenset[str], check_vma: bool) -> Any:
-    """How stacked parts of a value lie over the mesh from one call to another; what their type says
-    of sums stays."""
+    """The sharding of a value's stacked parts between calls; kinds of sums in the type stay."""
     if aval.is_high:
         high: Any = aval  # a library's type
         return high.nospec(
@@ -105,7 +104,7 @@ def stacked(x: Array) -> Any:
 
 
 def stacked_aval(aval: ShapedArray) -> Any:
-    """The type of what `stacked` gives."""
+    """The type of `stacked`'s result."""
     sharding = None if aval.partition is None else aval.partition.inserted(aval.ndim, 0, None)
     return aval.update(shape=(1, *aval.shape), sharding=sharding)
 
@@ -124,8 +123,8 @@ def _as_mapped(
 @structure.structured(structure.Mapped, _as_mapped, lambda m: {"jaxpr": m.body, "mesh": m.mesh})
 @final
 class ShardMap(Primitive):
-    """Each device of a mesh evaluates `jaxpr` on its parts of the operands; results consist of what
-    they give.
+    """Each device of a mesh evaluates `jaxpr` on its parts of the operands; results consist of the
+    devices' results.
 
     mesh: with the types that its axes have outside. newly_manual_axes: those along which the
     program is written by hand.
@@ -159,8 +158,8 @@ class ShardMap(Primitive):
         groups: Sequence[int | None],
         **params: Unpack[ShardMapParams],
     ) -> Any:
-        """References are divided as arrays are, and their arrays are put together from what the
-        devices have written."""
+        """References are divided as arrays are, and their arrays are assembled from the devices'
+        writes."""
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         with self.within(params):
             inner = discharged(jaxpr, groups)
@@ -292,8 +291,8 @@ class ShardMap(Primitive):
     def partial_eval(
         self, trace: PartialTrace, args: Sequence[Value], params: ShardMapParams
     ) -> Any:
-        """Run what is known now, record the rest. Residuals are laid side by side, one part a
-        device where these may differ."""
+        """Run the known part now, record the rest. Residuals that may differ between devices are
+        concatenated, one part for each device."""
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         unknown = tuple(trace.is_unknown(x) for x in args)
         with self.within(params):
@@ -438,7 +437,7 @@ def as_said(y: Value, spec: PartitionSpec) -> Any:
 def _laid_out(
     low: ClosedJaxpr, specs: Sequence[PartitionSpec], params: ShardMapParams
 ) -> ClosedJaxpr:
-    """A jaxpr on what high values are made of, whose results are of the types that their specs say.
+    """A jaxpr on the low values of high values, whose results have the types that their specs say.
 
     Raises ValueError if one differs along mesh axes over which its spec does not divide it.
     """

@@ -147,7 +147,7 @@ class ShardMapTrace(Trace):
             check_alive(x)
         avals = tuple(x.aval if type(x) is ShardMapTracer else typeof(x) for x in args)
         mine = tuple(type(x) is ShardMapTracer for x in args)
-        # Axes that vmap has brought since belong to the types of what runs.
+        # Axes of inner vmaps belong to the types of the values that run.
         key: Any = (primitive, *params.items(), avals, mine, self.devices, config.trace_context())
         try:
             found = _programs.get(key)

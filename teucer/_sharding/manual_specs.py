@@ -150,8 +150,8 @@ def check_names(what: str, given: Sequence[object], where: Devices) -> None:
 
 
 def _check_sums(what: str, spec: PartitionSpec, where: Devices) -> None:
-    """Check that all axes are manual, and of type Explicit outside, where a spec says what is still
-    to be summed."""
+    """Check that all axes are manual, and of type Explicit outside, if a spec has unreduced
+    axes."""
     if len(where.manual) < len(where.mesh.axis_names):
         raise NotImplementedError(
             f"unreduced and reduced axes can only be passed to {what} when shard_map is in full "

@@ -74,7 +74,7 @@ shard_alike_p = ShardAlike()
 
 
 def shard_alike(x: Value, y: Value) -> tuple[Any, Any]:
-    """x and y, which the compiler is to divide among devices alike.
+    """x and y, to be divided alike among devices by the compiler.
 
     x, y: pytrees of one structure, whose leaves have one shape each. Where types say how values are
     divided (Explicit mesh axes), and in `shard_map`, they stay as they are.

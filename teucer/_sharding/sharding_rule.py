@@ -35,7 +35,7 @@ def _check_name(name: str) -> None:
 class CompoundFactor(tuple[str, ...]):
     """An axis whose size is the product of several factors, the slowest first.
 
-    Raises ValueError for fewer than two factors, or for what is no name of one.
+    Raises ValueError for fewer than two factors, or for an object that is no factor's name.
 
     >>> CompoundFactor("i", "j")
     ('i', 'j')
@@ -62,7 +62,7 @@ class ArrayMapping(tuple["str | CompoundFactor", ...]):
     """The factor of each axis of an array. `BATCHING`, in the first place, stands for all axes
     before the others.
 
-    Raises ValueError for what is no factor, and for BATCHING elsewhere.
+    Raises ValueError for an object that is no factor, and for BATCHING elsewhere.
 
     >>> ArrayMapping(BATCHING, "i", CompoundFactor("j", "k"))
     ('…', 'i', ('j', 'k'))
@@ -100,9 +100,9 @@ class SdyShardingRule:
     alike.
 
     operand_mappings, result_mappings: an ArrayMapping, or a tuple of factors, for each array.
-    reduction_factors: those that are summed over. need_replication_factors: those that must not be
-    divided. permutation_factors: those along which devices would exchange elements. factor_sizes:
-    of factors that only stand in compound ones.
+    reduction_factors: factors that are summed over. need_replication_factors: factors that must not
+    be divided. permutation_factors: those along which devices would exchange elements.
+    factor_sizes: of factors that only stand in compound ones.
     Raises ValueError where these do not fit together.
 
     >>> SdyShardingRule((("i", "j"), ("j", "k")), (("i", "k"),), reduction_factors=("j",))
@@ -290,7 +290,7 @@ def parse_rule(
     """A rule written as operands, `->`, and results: `'... i j, ... j k -> ... i k'`.
 
     Arrays are separated by commas, their axes by spaces; an axis of several factors stands in
-    brackets. Raises TypeError for what is no string, ValueError for what is no rule.
+    brackets. Raises TypeError unless given a string, ValueError for a string that is no rule.
 
     >>> parse_rule("... i, i j -> ... j", reduction_factors=("i",))
     SdyShardingRule((('…0', 'i'), ('i', 'j')), (('…0', 'j'),), {} reduction_factors=('i',))

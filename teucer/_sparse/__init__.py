@@ -1,3 +1,3 @@
-"""Sparse arrays: classes, functions and primitives, and derivatives by what they store."""
+"""Sparse arrays: classes, functions and primitives, and derivatives in the stored elements."""
 
 from teucer._sparse import operators  # gives the classes their methods

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class JAXSparse(abc.ABC):
-    """A sparse array: buffers of what is stored, and a shape. A pytree whose leaves are the
-    buffers."""
+    """A sparse array: buffers of stored elements and indices, and a shape. A pytree whose leaves
+    are the buffers."""
 
     data: Any
     shape: tuple[int, ...]
@@ -136,10 +136,10 @@ class JAXSparse(abc.ABC):
 
 
 class Stored(JAXSparse):
-    """A sparse array that is buffers, and what is known beside them.
+    """A sparse array that consists of buffers and of properties.
 
-    _buffers: the names of the buffers. _known: of what is known beside the shape, by the names of
-    arguments, the attributes.
+    _buffers: the names of the buffers. _known: properties beside the shape: argument's name ->
+    attribute's name.
     """
 
     _buffers: ClassVar[tuple[str, ...]]

@@ -27,10 +27,10 @@ class BCOO(Batched):
     args: (data, indices); data: T[*batch, nse, *dense], the values (or dense blocks) that are
     stored; indices:
         int[*batch, nse, n_sparse], where they stand along the sparse dimensions. Elements of one
-        place are added; those whose index is out of bounds are padding. Batch axes of size 1 go
+        place are added; elements whose index is out of bounds are padding. Batch axes of size 1 go
         with any size.
     shape: the sizes of all axes, batch dimensions first, then sparse, then dense ones.
-    indices_sorted, unique_indices: what is known of the indices of each batch element.
+    indices_sorted, unique_indices: properties of the indices of each batch element.
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse

@@ -174,7 +174,7 @@ def bcoo_extract(sparr: BCOO, arr: ArrayLike, *, assume_unique: bool | None = No
     """The elements of a dense array at the places of a sparse one.
 
     arr: of the shape of sparr. assume_unique: if False, of elements that stand at one place the
-    first gets the value and the others 0; by default what sparr knows of its indices.
+    first gets the value and the others 0; by default as sparr's attributes say.
     Raises TypeError if sparr is no BCOO array, ValueError if the shapes differ.
 
     >>> from teucer import numpy as jnp

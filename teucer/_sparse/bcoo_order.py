@@ -54,8 +54,7 @@ def bcoo_sort_indices_p(
 def bcoo_sum_duplicates_p(
     data: Any, indices: Array, *, spinfo: SparseInfo, nse: int
 ) -> tuple[Any, ...]:
-    """Buffers of nse elements in lexicographic order, each at a place of its own; what is left over
-    is padding."""
+    """Buffers of nse elements in lexicographic order, one for each place; the rest is padding."""
     layout = validate_bcoo(data, indices, spinfo.shape)
     _, sparse, _ = split_shape(spinfo.shape, layout.n_batch, layout.n_sparse)
 

@@ -103,8 +103,8 @@ def _with_sparse(
     new: Sequence[int],
     n: int,
 ) -> tuple[Any, Any]:
-    """Buffers with columns of indices taken from `sources` (None: a new axis), along those that
-    repeat once a place."""
+    """Buffers with columns of indices taken from `sources` (None: a new axis). Elements are
+    repeated for each place along new axes."""
     valid = places.inside(indices, old)
     counts = [r for r in repeats if r is not None]
     grid = np.indices(counts).reshape(len(counts), -1).T if counts else np.zeros((1, 0), int)
@@ -129,7 +129,7 @@ def _with_sparse(
     data = jnp.broadcast_to(
         lax.expand_dims(data, [n + 1]), (*data.shape[: n + 1], times, *data.shape[n + 1 :])
     )
-    if not len(new):  # without sparse axes nothing can be out of bounds: what was is 0
+    if not len(new):  # without sparse axes no index can be out of bounds: such elements become 0
         data = jnp.where(
             lax.expand_dims(valid, range(n + 1, data.ndim)), data, jnp.zeros_like(data)
         )
@@ -219,7 +219,7 @@ def _padded(data: Array, indices: Array, nse: int, sizes: Sequence[int], n: int)
 
 
 def _shifted(mat: BCOO, indices: ArrayLike, column: int, offset: int, sizes: Sequence[int]) -> Any:
-    """Indices moved along one axis; what was out of bounds is so in the new sizes."""
+    """Indices moved along one axis. Indices out of bounds stay so in the new sizes."""
     valid = places.inside(indices, mat.shape[mat.n_batch : mat.n_batch + mat.n_sparse])
     step = [0] * len(sizes)
     step[column] = offset
@@ -294,8 +294,8 @@ def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
 def without_columns(
     data: Array, indices: Array, sizes: Sequence[int], dropped: Sequence[int]
 ) -> tuple[Any, Any]:
-    """Buffers whose indices lack some components; what was out of bounds along any axis is so
-    still, or 0."""
+    """Buffers whose indices lack some components. Elements out of bounds along any axis stay so, or
+    become 0."""
     n = indices.ndim - 2
     kept = [k for k in range(len(sizes)) if k not in dropped]
     inside = places.inside(indices, sizes)

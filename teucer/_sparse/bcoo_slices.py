@@ -173,8 +173,8 @@ def bcoo_gather(
     """Slices of a BCOO array at places that indices name: as `lax.gather`. The axes of the indices
     are batch dimensions.
 
-    mode: what is out of bounds is moved to where the slice fits ("clip", "promise_in_bounds"), or
-    has no elements ("fill", with the fill_value 0 or none).
+    mode: a slice out of bounds is moved inside ("clip", "promise_in_bounds"), or has no elements
+    there ("fill", with the fill_value 0 or none).
     Raises NotImplementedError for another fill_value, ValueError for axes that do not fit.
 
     >>> from teucer import numpy as jnp

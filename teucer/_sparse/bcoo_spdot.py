@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, DTypeLike
 
 
-# Up to so many pairs of elements all are looked at; beyond, those that meet are found on the host
-# if indices are known.
+# Up to so many pairs of elements, all pairs are compared; beyond, matching pairs are found on the
+# host if indices are known.
 FEW_PAIRS = 1 << 20
 MOST_PAIRS = 1 << 30
 

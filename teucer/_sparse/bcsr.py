@@ -127,8 +127,8 @@ def _are_within(indices: Any, indptr: Array, columns: int) -> Any:
 
 
 def _quick(data: Any, indices: Any, indptr: Any, rhs: Any, **params: Any) -> tuple[Any, ...]:
-    """The product of a matrix and a vector or matrix by what is quickest on the platform; of others
-    as in the program."""
+    """The product of a matrix and a vector or matrix by the platform's fastest kernel; other
+    products by the definition."""
     matrix = indptr.ndim == data.ndim == 1 and rhs.ndim <= 2 and indices.shape[0] > 0
     if not matrix or params["dimension_numbers"] != (((1,), (0,)), ((), ())):
         return (_product(data, indices, indptr, rhs, **params),)

@@ -30,7 +30,7 @@ class BCSR(Batched):
         indices: int[*batch, nse], their columns; indptr: int[*batch, rows + 1], where each row
         starts. Elements behind the last row are padding.
     shape: the sizes of all axes, batch dimensions first, then the two sparse, then dense ones.
-    indices_sorted, unique_indices: what is known of the columns of each row.
+    indices_sorted, unique_indices: properties of the columns of each row.
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse

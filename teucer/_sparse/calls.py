@@ -42,7 +42,7 @@ def _arrays(spenv: SparsifyEnv, values: Values) -> list[Any]:
 
 
 def _plain(x: Array) -> Any:
-    """An array without what is known of its indices: loops and branches may change that."""
+    """An array without properties of its indices: loops and branches may change these."""
     if not isinstance(x, JAXSparse):
         return x
     bufs, aux = x.tree_flatten()
@@ -53,7 +53,7 @@ def _on_buffers(
     evaluate: Evaluate, closed: ClosedJaxpr, arrays: Sequence[Value], plain: bool = False
 ) -> tuple[ClosedJaxpr, Any]:
     """A jaxpr as one on the buffers of its arguments, and the tree of the results; plain: results
-    without what is known of their indices."""
+    without properties of their indices."""
     bufs, tree = pytrees.tree_flatten(list(arrays))
     trees: list[Any] = []
 

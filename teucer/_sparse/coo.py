@@ -1,4 +1,4 @@
-"""COO matrices: rows, columns and values of what is stored. BCOO arrays do more."""
+"""COO matrices: rows, columns and values of stored elements. BCOO arrays do more."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ class Matrix(Stored):
 class COO(Matrix):
     """A sparse matrix in the coordinate format.
 
-    args: (data, row, col), of one length. shape: (rows, columns). rows_sorted, cols_sorted: what is
-    known of the order.
+    args: (data, row, col), of one length. shape: (rows, columns). rows_sorted, cols_sorted: the
+    known order.
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse

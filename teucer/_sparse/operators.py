@@ -63,7 +63,7 @@ def _binary(name: str, swapped: bool) -> Callable[[Any, Any], Any]:
             return sparsify((lambda x: f(other, x)) if swapped else (lambda x: f(x, other)))(self)
         run = (
             apply if isinstance(other, JAXSparse) else as_program
-        )  # what is known of indices matters to both together
+        )  # properties of indices matter to both together
         return run(other, self) if swapped else run(self, other)
 
     method.__name__ = f"__{'r' if swapped else ''}{name}__"
@@ -95,7 +95,7 @@ def _by_bcoo(cls: Any, name: str) -> Callable[..., Any]:
 
 
 def _absent(name: str) -> Callable[..., Any]:
-    """An operator of a class of sparse arrays that does not say what it does."""
+    """An operator that a class of sparse arrays does not define."""
 
     def method(self: object, *others: Value) -> Any:
         raise NotImplementedError(f"{type(self).__name__}.{name}")

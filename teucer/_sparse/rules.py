@@ -99,8 +99,8 @@ def elementwise(
     spvalues: Sequence[SparsifyValue],
     params: dict[str, Any],
 ) -> Sequence[SparsifyValue] | None:
-    """An operation on the elements of one sparse value and scalars: it acts on those that are
-    stored, if it maps 0 to 0.
+    """An operation on the elements of one sparse value and scalars: it acts on the stored elements,
+    if it maps 0 to 0.
 
     None if it is not such an operation. Raises NotImplementedError if the result would be dense.
     """

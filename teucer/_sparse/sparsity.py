@@ -1,7 +1,7 @@
 """Which elements of the results of a program depend on which of its arguments, found from its
 jaxpr.
 
-A value is represented by what it depends on: a matrix of booleans, with a row for each of its
+A value is represented by its dependencies: a matrix of booleans, with a row for each of its
 elements and a column for each element of the arguments. A value that depends on none of them and
 can be computed is represented by its number. The dependencies found may be too many, never too few.
 """
@@ -39,7 +39,8 @@ UNKNOWN = Dependence(None, None)
 
 
 def sparsity(closed: ClosedJaxpr) -> Any:
-    """bool[size of results, size of arguments], in the format CSR: what may depend on what.
+    """bool[size of results, size of arguments], in the format CSR: which result may depend on which
+    argument.
 
     Arguments and results that are no inexact numbers depend on nothing.
     """
@@ -169,8 +170,9 @@ def _elementwise(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Seque
 
 
 def _moved(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Sequence[Dependence] | None:
-    """An operation each element of whose results is one of an operand, or a constant: where it
-    comes from is what the operation does to positions. None where its indices are not known."""
+    """An operation that only moves elements: each element of a result is an element of an operand,
+    or a constant. The operation applied to positions gives its origin. None if its indices are not
+    known."""
     offset, operands, patterns = 0, [], []
     first_only = eqn.primitive in _INDEXED
     for i, (x, v) in enumerate(zip(args, eqn.invars, strict=True)):
@@ -198,7 +200,7 @@ def _moved(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Sequence[De
 
 
 def _reduced(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Sequence[Dependence]:
-    """A reduction: an element depends on what those that it is made of do."""
+    """A reduction: an element has the dependencies of all elements that it combines."""
     from scipy import sparse
 
     (x,), aval, out = args[:1], eqn.invars[0].aval, eqn.outvars[0].aval
@@ -292,8 +294,8 @@ def _looped(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Sequence[D
 
 
 def _repeated(run: _Detection, loop: structure.Loop) -> Sequence[Dependence] | None:
-    """A loop of unknown length: what it carries depends on what it did, until that changes no
-    more."""
+    """A loop of unknown length: dependencies of the carry are computed repeatedly, until they
+    change no more."""
     state = [x._replace(value=None) for x in loop.carry]
     for _ in range(run.n + 1):
         after = run.run(loop.body, [*loop.consts, *state])

@@ -1,8 +1,8 @@
 """`sparsify`: functions of dense arrays made into functions of sparse ones.
 
 A function is traced as if all its arguments were dense. A rule for each primitive then does the
-same to the buffers of those that are sparse (`rules`, and here for primitives that carry
-jaxprs). `SparseTrace` does the same while the function runs.
+same to the buffers of sparse values (`rules`, and here for primitives that carry jaxprs).
+`SparseTrace` does the same while the function runs.
 """
 
 from __future__ import annotations
@@ -222,11 +222,11 @@ def sparsify_raw(f: Callable[..., object]) -> Callable[..., tuple[list[SparsifyV
 
 
 def sparsify(f: Callable[..., object], use_tracer: bool = False) -> Callable[..., Any]:
-    """A function of dense arrays as one of sparse arrays too: what it does is done to their
+    """A function of dense arrays as a function of sparse arrays too: it is applied to their
     buffers.
 
-    f: a function of trees of arrays, BCOO and BCSR arrays among them. Its results are sparse where
-    what is computed is.
+    f: a function of trees of arrays, BCOO and BCSR arrays among them. Its results are sparse if the
+    computed values are.
     use_tracer: whether rules are applied while f runs; else f is traced first.
     Calling it raises NotImplementedError for an operation that has no rule, or whose result would
     be dense.

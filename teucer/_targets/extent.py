@@ -6,7 +6,7 @@ from teucer._core.jaxpr import Jaxpr, jaxprs_in_params
 
 
 def has_symbolic_sizes(jaxpr: Jaxpr) -> bool:
-    """Whether arguments have sizes that are not known: then there is no telling which is larger."""
+    """Whether arguments have symbolic sizes, which cannot be compared."""
     for v in jaxpr.invars:
         for d in v.aval.shape:
             if type(d) is not int:

@@ -88,8 +88,8 @@ def _quick_lists_up_to(size: int) -> None:
 
 
 def give_back_if_scarce(part: float = 0.5) -> None:
-    """Give what is free back to the system, if pages are kept and the process has more than this
-    part of the machine's memory."""
+    """Give free pages back to the system, if pages are kept and the process has more than this part
+    of the machine's memory."""
     if _kept:
         with open("/proc/self/statm", "rb") as memory:
             resident = int(memory.read().split()[1])

@@ -30,8 +30,8 @@ class Kernels(NamedTuple):
     """The kernels of a platform.
 
     lapack: whether it has LAPACK's, one for each dtype.
-    routines: those of GPUs, one for all dtypes, by LAPACK's name of the routine or, where there is
-        none, ours; "NAME complex" is for complex numbers alone.
+    routines: GPU kernels, one for all dtypes, by LAPACK's name of the routine or, if it has none,
+    ours; "NAME complex" is for complex numbers alone.
     built_in: factorizations that the compiler has itself, by LAPACK's name of the routine, under
         the names that it knows.
     lacks: by function, the algorithms that users may ask for and that the platform does not have.
@@ -81,8 +81,8 @@ class Target:
     # tune may share that work.
     compiles_alone: ClassVar[bool] = False
 
-    # Debug options with which the compiler keeps what it finds out in a folder, by the name that
-    # users choose them by: a function of the folder gives them.
+    # Debug options for the compiler's own caches in a folder: functions of the folder, by the names
+    # that users choose them by.
     own_caches: ClassVar[Mapping[str, Callable[[Path], Mapping[str, Any]]]] = {}
     # Whether functions that stay calls compile sooner within an executable, or run faster there.
     keeps_calls: ClassVar[bool] = True

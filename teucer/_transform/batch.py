@@ -41,8 +41,8 @@ def unmapped_aval(
 
 
 def laid_over(y: Value, dim: int | None, explicit: Partition | None) -> Any:
-    """A batch whose axis lies over the Explicit mesh axes that it is to lie over; whatever has no
-    partition as it is."""
+    """A batch, with its axis laid over the given Explicit mesh axes; a value without a partition as
+    it is."""
     if explicit is None or dim is None:
         return y
     aval, entry = typeof(y), explicit.spec[0]
@@ -141,8 +141,8 @@ class BatchTrace(Trace):
         )
 
     def continues(self, x: BatchTracer) -> bool:
-        """Whether x is a batch over the axis of this trace, made before: what a custom function or
-        its rule closes over, which run in a trace of their own."""
+        """Whether x is a batch over this trace's axis, made by an earlier trace. Custom functions
+        and rules run in traces of their own, and may close over such values."""
         trace = x._trace
         if type(trace) is not BatchTrace or trace.axis is not self.axis:
             return False
@@ -150,7 +150,7 @@ class BatchTrace(Trace):
         return True
 
     def split(self, x: Value) -> tuple[Any, int | None]:
-        """The values and the batch dimension of what a function returned."""
+        """The values and the batch dimension of a function's result."""
         if type(x) is BatchTracer and (x._trace is self or self.continues(x)):
             return x.val, x.dim
         check_alive(x)

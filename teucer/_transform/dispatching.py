@@ -27,7 +27,7 @@ def dispatching(
 
     key: dispatchers of one key and function share programs, if the function has weak references; by
     default it has its own.
-    plain: what is called while `jax_disable_jit` is set, by default the function.
+    plain: called while `jax_disable_jit` is set, by default the function.
     """
     if not type(fun).__weakrefoffset__:
         key = None

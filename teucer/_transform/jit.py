@@ -99,7 +99,7 @@ def jit(
         depends on values; an int also bounds sizes that nothing else bounds, such as the size of
         `repeat`. By default the option teucer_dynamic_results.
     Raises TypeError for arguments that are not arrays, ValueError for static arguments that are not
-    hashable, and what the function itself raises when it asks for the value of a traced argument.
+    hashable, and errors of the function when it needs the value of a traced argument.
 
     >>> import teucer as jax
     >>> jax.jit(lambda x: x * 2)(3.)
@@ -137,7 +137,7 @@ def make_jit(fun: Callable[..., object], options: JitOptions) -> Any:
     """The dispatcher for a function with the given options, with the methods of a jitted
     function."""
 
-    held: list[object] = []  # what is remembered of the function, as long as this can be called
+    held: list[object] = []  # the function's record, as long as this can be called
 
     def cache_miss(*args: object, **kwargs: object) -> tuple[Any, Any]:
         held[:] = (_staged.of(fun),)
@@ -161,7 +161,7 @@ copyreg.pickle(PjitFunction, _reduce)
 
 @method
 def clear_cache(jitted: PjitFunction, fun: Callable[..., object], options: JitOptions) -> None:
-    """Forget what was traced and compiled."""
+    """Forget traces and compiled programs."""
     jitted._clear_cache()
     for staged in _staged.of(fun).values():
         for program in staged.jaxpr.cache.get("programs", {}).values():
@@ -177,8 +177,8 @@ def call_jitted(
     args: tuple[object, ...],
     kwargs: dict[str, object],
 ) -> tuple[Any, Any]:
-    """Call a jitted function that C++ has no program for: results, and what C++ needs to run it
-    itself next time."""
+    """Call a jitted function that C++ has no program for: its results, and a fast path for the next
+    time."""
     call = flatten_call(args, kwargs, options.static_argnums, options.static_argnames)
     outs: Any = None
     fast: FastPath | None = None
@@ -224,7 +224,7 @@ def call_jitted(
             job = job_of(staged, call, options)
             try:
                 program = program_for(job)
-            except IncompatibleDevices as err:  # with those that the function names itself
+            except IncompatibleDevices as err:  # with the arguments that the function itself names
                 raise naming_arguments(err, staged, leaves) from None
             outs, fast = execute_staged(program, staged, leaves)
     return pytrees.tree_unflatten(staged.out_tree, outs), fast
@@ -278,7 +278,7 @@ def stage_call(
     found: Staged | None = by_signature.get(key)
     again, signature = 0, key
     while found is not None and found.dialects and not fits(found.jaxpr.in_avals, found.consts):
-        again += 1  # what it closes over holds something else by now
+        again += 1  # values that it closes over have changed
         key = (*signature, again)  # type: ignore[assignment]
         found = by_signature.get(key)
     if found is None:

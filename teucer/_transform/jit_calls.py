@@ -72,8 +72,8 @@ def execute(
     """Run the program of a jaxpr.
 
     n_consts: how many of the first arguments are the same at each call, and stay on its devices.
-    A value that jax_debug_nans refuses is traced to the primitive that makes it; where memory runs
-    out, the error says for what.
+    A value that jax_debug_nans refuses is traced to the primitive that makes it; if memory runs
+    out, the error shows the largest values.
     """
     if n_consts:
         args = (*_placed(program, jaxpr, args[:n_consts]), *args[n_consts:])
@@ -97,8 +97,8 @@ def execute(
 def execute_staged(
     program: Program, staged: Staged, args: Sequence[Value]
 ) -> tuple[list[Any], FastPath | None]:
-    """Run the program of a function that was traced, constants first; also what C++ needs to run
-    it itself next time."""
+    """Run the program of a traced function, constants first; also gives a fast path for the next
+    time."""
     donated, n_consts = staged.donated, len(staged.consts)
     seen = False
     if True in donated:
@@ -327,7 +327,7 @@ class ProgramCall(JaxprCall):
         return params
 
     def partial_eval(self, trace: PartialTrace, args: Iterable[Value], params: Params) -> Any:
-        """Call what is known in the parent, record a call of the rest."""
+        """Call the known part in the parent, record a call of the rest."""
         unknown = [trace.is_unknown(x) for x in args]
         split = split_jaxpr(params["jaxpr"], unknown)
         known_args = [x for x, u in zip(args, unknown, strict=True) if not u]

@@ -37,7 +37,7 @@ class JitOptions(NamedTuple):
     in_layouts: Prefix | None = None
     out_layouts: Prefix | None = None
     dynamic_dims: dynamic.Ranges = ()
-    # Whether results may have sizes that depend on values; an int bounds those that nothing else
+    # Whether results may have sizes that depend on values; an int bounds sizes that nothing else
     # bounds.
     dynamic_results: bool | int | None = None
 
@@ -127,8 +127,8 @@ def _parameters(
     argnames: str | Iterable[str] | None,
     kind: str,
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The parameters that `static_argnums` and `static_argnames` name, or those that `donate_...`
-    do, both ways."""
+    """The parameters that `static_argnums` and `static_argnames` (or `donate_...`) name, by
+    position and by name."""
     return static_by_name(
         fun,
         None if argnums is None else as_indices(argnums, f"{kind}_argnums", "jit"),

@@ -54,7 +54,7 @@ class JVPTracer(Tracer):
 
     def __repr__(self) -> str:
         primal, tangent, parent = self.primal, self.tangent, self._trace.parent
-        # In a linearization the parent records what is done to tangents, and only that.
+        # In a linearization the parent records operations on tangents, and only these.
         if (
             getattr(tangent, "_trace", None) is parent
             and getattr(primal, "_trace", None) is not parent
@@ -113,7 +113,7 @@ class JVPTrace(Trace):
         )
 
     def split(self, x: Value, is_part: bool = False) -> tuple[Any, Any]:
-        """The value and the tangent of what a function, or a part of one, returned."""
+        """The value and the tangent of the result of a function, or of a part of one."""
         if type(x) is JVPTracer and x._trace is self:
             given = type(x.tangent) is Limit and not is_part
             return x.primal, x.tangent.tangent if given else x.tangent

@@ -60,13 +60,13 @@ def linearize_flat(
     args = []
     for i, x in enumerate(primals):
         aval = typeof(x).tangent_aval()
-        if type(aval) is RefType:  # a reference has no cotangent; what is its own does not move
+        if type(aval) is RefType:  # a reference has no cotangent; its own value has no tangent
             aval = aval.inner.update(dtype=float0)
         elif type(aval) is ShapedArray and aval.unreduced:
             aval.partition.spec.to_tangent_spec()  # raises for parts of a maximum
         tangent = partial.new_arg(aval)
-        # Integers and booleans do not move: their tangents are of dtype float0, which nothing
-        # computes with.
+        # Integers and booleans have no tangents: those are of dtype float0, which nothing computes
+        # with.
         args.append(
             JVPTracer(trace, x, tangent) if aval.moves and (moving is None or moving[i]) else x
         )
@@ -82,7 +82,7 @@ def linearize_flat(
 
 
 def without_dead(lin: Linearized) -> Linearized:
-    """The same linear map, without what no result needs, and without the residuals of that."""
+    """The same linear map, without equations and residuals that no result needs."""
     live, _ = dce_jaxpr(lin.jaxpr, [True] * len(lin.jaxpr.outvars))
     read = {
         v
@@ -179,8 +179,8 @@ class Whole(Primitive):
         return jvp_of_part(self._apply, primals, tangents)
 
     def linearized(self, trace: Trace, args: Sequence[Value]) -> tuple[Any, ...] | None:
-        """The results, if that is a linearization in which an operand moves, and the operations
-        have come often."""
+        """The results, if the parent records a linearization in which an operand has a tangent, and
+        such calls have come often."""
         if type(trace) is not LinearizeTrace or not any(
             type(x) is JVPTracer and x._trace is trace for x in args
         ):
@@ -244,9 +244,9 @@ class Routine:
 class Derivative:
     """The jvp rule of a primitive for operands of some types, cut in two.
 
-    known: operands -> results, residuals. literals, linear: what is recorded of residuals and
-    tangents, equations with the places of their operands. tangents: for each result the place of
-    its tangent, None where it is zero.
+    known: operands -> results, residuals. literals, linear: the equations to record, on residuals
+    and tangents, with the places of their operands. tangents: for each result the place of its
+    tangent, None where it is zero.
     """
 
     __slots__ = ("calls", "known", "linear", "literals", "tangents")

@@ -1,6 +1,6 @@
 """Partial evaluation.
 
-What is known is computed by the parent, what depends on unknown values is recorded.
+The parent computes operations on known values; operations on unknown values are recorded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @final
 class PartialTrace(StageTrace):
-    """Computes in the parent what depends on known values only, and records the rest."""
+    """Computes operations on known values in the parent, and records the rest."""
 
     __slots__ = ("depth",)
 
@@ -100,9 +100,8 @@ class Split(NamedTuple):
 def split_jaxpr(
     closed: ClosedJaxpr, unknown: Sequence[bool], instantiate: bool | Sequence[bool] = False
 ) -> Split:
-    """Cut a jaxpr in what can be computed from its known inputs and the rest. Kept on the jaxpr.
-
-    instantiate: which results shall be counted as unknown even if they are known.
+    """Cut a jaxpr into the part that depends on its known inputs alone, and the rest. Kept on the
+    jaxpr. instantiate: results that count as unknown even if they are known.
     """
     wanted = (
         (instantiate,) * len(closed.jaxpr.outvars)

@@ -62,8 +62,8 @@ class Pullback:
         lean: bool = False,
         run: Callable[..., Sequence[object]] | None = None,
     ) -> None:
-        # lean: for a map that is kept, without what no result needs. run: what is differentiated in
-        # the place of f, and gives more results.
+        # lean: for a map that is kept: without equations that no result needs. run: differentiated
+        # in place of f; it gives more results.
         lin = linearize_flat(run or f, primals, moving, f.info)
         if lean:
             lin = without_dead(lin)
@@ -89,7 +89,7 @@ class Pullback:
 
     @classmethod
     def of(cls, static: Static, residuals: list[Value]) -> Pullback:
-        """The backward map of what `static` gave, on other residuals."""
+        """The backward map that `static` describes, on other residuals."""
         p = object.__new__(cls)
         p.jaxpr, p.in_tree, p.out_tree, out_avals, moving_outs, p.name = static
         p.out_avals, p.moving_outs = list(out_avals), list(moving_outs)
@@ -127,8 +127,8 @@ class Pullback:
         expected, got = aval.cotangent_aval(), typeof(ct)
         if expected == got:
             return
-        # Of an integer there is no derivative, and what stands in its place is not looked at: as in
-        # JAX its value may.
+        # The cotangent of an integer carries nothing. As in JAX, a value of the integer's own type
+        # may stand for it.
         allowed = (
             ()
             if expected.is_high
@@ -269,7 +269,7 @@ def _differentiated(
 
 
 def _as_array(x: Value, aval: Aval) -> Any:
-    """A host scalar as a traced value or an array; what is one stays."""
+    """A host scalar as a traced value or an array; other values stay."""
     if isinstance(x, Array):
         return x
     lifted = current_trace().lift(x, aval)
@@ -325,7 +325,8 @@ def check_grad_input(
     op: str,
     at: tuple[pytrees.PyTreeDef, int] | None = None,
 ) -> None:
-    """Refuse what has no gradient. at: the tree of the arguments, and which leaf it is."""
+    """Refuse a value without a gradient. at: the tree of the arguments, and the number of the
+    leaf."""
     if not is_valid_type(x):
         from teucer._advice import mistakes  # of errors alone
 
@@ -337,7 +338,7 @@ def check_grad_input(
         )
     aval = typeof(x)
     if aval.is_high:
-        return  # its type says what its tangents are
+        return  # its type determines its tangents
     if type(aval) is RefType:
         raise ValueError(
             f"{op} with respect to a reference, {aval.str_short()}, is not defined: its array "

@@ -1,4 +1,4 @@
-"""A function traced for a signature: what it is given, and where it runs."""
+"""A function traced for a signature: its arguments, and where it runs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def check_traced(
     staged: Staged,
     compiler_options: tuple[tuple[str, object], ...],
 ) -> None:
-    """Check what may not be in a call under a trace."""
+    """Check for arguments that may not be in a call under a trace."""
     if compiler_options and current_trace().staging():
         raise ValueError(
             "`compiler_options` can only be passed to top-level `jax.jit`. Got "

@@ -140,9 +140,10 @@ def _is_plain(aval: Aval) -> bool:
 def _signature(
     values: Iterable[Value], trace: Trace, recorded: bool, given: _Given
 ) -> tuple[Any, ...] | None:
-    """The key of a call: types of arrays, which of them are the same, and other values. None if an
-    array is not traced here, or not plain. given: gets the arrays. recorded: whether only variables
-    of the trace may be among them.
+    """The key of a call: types of arrays, which of them are the same, and other values.
+
+    None if an array is not traced here, or not plain. given: gets the arrays. recorded: whether
+    only variables of the trace may be among them.
     """
     key: list[Any] = []
     for x in values:

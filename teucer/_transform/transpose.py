@@ -208,12 +208,11 @@ def _accumulate(ct_of: dict[Any, Any], v: Atom, ct: Cotangent) -> None:
 def transpose_jaxpr(
     closed: ClosedJaxpr, linear: Sequence[bool], ct_given: Sequence[bool]
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    """The jaxpr (values of the non-linear inputs, cotangents of the results given) -> cotangents of
-    the linear inputs.
+    """The jaxpr (values of the non-linear inputs, given cotangents of results) -> cotangents of the
+    linear inputs.
 
-    ct_given: which results have a cotangent that is not Zero.
-    Returns it with which linear inputs get a cotangent that is not Zero (only those are results).
-    Kept on the jaxpr.
+    ct_given: which results have a nonzero cotangent. Also returns which linear inputs get a nonzero
+    cotangent (only these are results). Kept on the jaxpr.
     """
     made: tuple[ClosedJaxpr, list[bool]] = closed.kept(
         ("transpose", tuple(linear), tuple(ct_given)),

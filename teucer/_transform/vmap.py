@@ -173,8 +173,8 @@ def _doc(fun: Callable[..., object]) -> str:
 
 
 def _is_axis(x: Value) -> bool:
-    """Whether a leaf of in_axes or out_axes is an axis: an int or what stands for one, and not a
-    bool or an array."""
+    """Whether a leaf of in_axes or out_axes is an axis: an int or an object for one, and not a bool
+    or an array."""
     return isinstance(x, (MappingSpec, *spec_types())) or (
         hasattr(x, "__index__") and not isinstance(x, bool | np.bool_) and not getattr(x, "ndim", 0)
     )

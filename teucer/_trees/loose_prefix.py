@@ -63,7 +63,7 @@ def _spread(prefix: Any, tree: PyTreeDef, at: str, must: str) -> list[bool]:
 
 
 def tree_of_bools(tree: PyTreeDef, leaves: Sequence[bool]) -> Any:
-    """Bools in the containers of a tree, with tuples for those that are neither tuples, lists nor
+    """Bools in the containers of a tree, with tuples for containers other than tuples, lists and
     dicts."""
     data, children = tree.node_data(), tree.children()
     if data is None:

@@ -159,7 +159,7 @@ def _paths_of_instance(treedef: PyTreeDef) -> list[Path] | None:
     marks = [object() for _ in range(treedef.num_leaves)]
     try:
         pairs = xla.flatten_with_path(treedef.unflatten(marks), None)[0]
-    except Exception:  # of the class, which may raise anything for what it does not expect
+    except Exception:  # of the class, which may raise anything for unexpected input
         return None
     return [path for path, _ in pairs] if [leaf for _, leaf in pairs] == marks else None
 
@@ -227,8 +227,7 @@ def _kind(tree: PyTree, level: Level | None) -> str:
 def equality_errors(
     tree1: PyTree, tree2: PyTree, is_leaf: IsLeaf | None = None
 ) -> Iterator[tuple[Path, str, str, str]]:
-    """Where two trees differ: (key path, what the first has there, what the second has, why they
-    differ).
+    """Where two trees differ: (key path, the first's part, the second's part, why they differ).
 
     >>> list(equality_errors([1, (2,)], [1, (2, 3)]))
     [((SequenceKey(idx=1),), 'tuple of length 1', 'tuple of length 2', 'the lengths do not match')]

@@ -1,8 +1,8 @@
-"""Classes of libraries that say themselves what `vmap` maps over of their objects.
+"""Classes of libraries that define how `vmap` maps over their objects.
 
 Such an object is a pytree node. Its class gives two functions: one makes an element of a batch, one
-makes a batch of elements. Each is handed a function that does so for one array, and leaves alone
-what is not mapped.
+makes a batch of elements. Each is handed a function that does so for one array, and leaves unmapped
+values alone.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def shard_arrays(array: Any) -> list[Any]:
 
 
 def one_copy(array: Any) -> Any:
-    """An array that can be read, of one with the same values on each of its devices."""
+    """A readable array, from an array with the same values on each of its devices."""
     # C++ looks for the package jax whenever it takes parts out of an array.
     here = array._sharding._internal_device_list.addressable_device_list
     return array if len(here) == 1 else array._fully_replicated_shard()
@@ -85,8 +85,8 @@ def result_handler(aval: Any, sharding: Any, committed: bool) -> Any:
     return _jax.array_result_handler(aval, sharding, committed, **_SKIP_CHECKS)
 
 
-# Arrays made within hold no stack but of what is within. jaxlib never frees the stack of an array
-# that is made in one of these ways, 100 to 500 bytes; an array without any cannot be divided.
+# Arrays made within record only the stack within. jaxlib never frees the stack of an array that is
+# made in one of these ways, 100 to 500 bytes; and an array without a stack cannot be divided.
 _no_stack = _jax.TracebackScope
 
 
@@ -143,11 +143,10 @@ def from_dlpack(capsule: Any, device: Any, stream: Any) -> Any:
 
 
 def first_named_sharding(make: Callable[[], Any]) -> None:
-    """Make the first NamedSharding of the process. C++ looks for a function of jax then, and keeps
-    what it finds.
+    """Make the first NamedSharding of the process.
 
-    It finds one that checks nothing, in modules that stand in the place of jax's as long as that
-    takes.
+    C++ then looks for a function of jax, and keeps it. For that moment, modules under jax's names
+    give it a function that checks nothing.
     """
     before = {name: sys.modules.get(name) for name in _CHECKING}
     for name in _CHECKING:

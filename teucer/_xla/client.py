@@ -119,7 +119,7 @@ class CompilerEffortLevel(enum.Enum):
     """How hard the compiler tries: the values of its options `optimization_level` and
     `memory_fitting_level`.
 
-    More effort costs compile time. https://openxla.org/xla/effort_levels says what each level does.
+    More effort costs compile time. https://openxla.org/xla/effort_levels describes the levels.
 
     >>> import teucer as jax
     >>> jax.jit(lambda x: x + 1,
@@ -174,12 +174,12 @@ _KEEPS_LOOPS_WHOLE = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 12)
 LOOPS_WHOLE = () if _KEEPS_LOOPS_WHOLE else (f"{_LOOP_BYTES}={1 << 22}",)
 LOOPS_APART = (f"{_LOOP_BYTES}={1 << 10}",) if _KEEPS_LOOPS_WHOLE else ()
 NO_LOOPS_WHOLE = (f"{_LOOP_BYTES}=0",)
-# Whether it divides what such a kernel calls among threads, which a kernel cannot start: jaxlib
-# 0.10; and what it says then.
+# Whether it divides library calls in such a kernel among threads, which a kernel cannot start
+# (jaxlib 0.10); and its error then.
 DIVIDES_CALLS = tuple(map(int, jaxlib_version.split(".")[:2])) < (0, 11)
 _DIVIDED = ("Failed to materialize symbols", "Invalid LLVM IR before optimizations")
-# Debug options with which convolutions over two axes are Eigen's: what YNNPACK computes is the rest
-# of XLA's default.
+# Debug options with which Eigen computes convolutions over two axes: XLA's default list for YNNPACK
+# without convolutions.
 _BY_YNNPACK = "xla_cpu_experimental_ynn_fusion_type"
 EIGEN_CONVOLUTIONS = {_BY_YNNPACK: "LIBRARY_FUSION_TYPE_DOT,LIBRARY_FUSION_TYPE_REDUCE"}
 # Switches with which YNNPACK computes no reductions, and fuses no products or convolutions.

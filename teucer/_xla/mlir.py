@@ -51,15 +51,15 @@ def parse(text: str) -> Any:
 
 
 def readable(text: str, results: Sequence[str] = ()) -> Any:
-    """The module that a text says, with what readers look for (`annotate`)."""
+    """The module of a text, with annotations for readers (`annotate`)."""
     module = parse(text)
     annotate(module, results)
     return module
 
 
 def annotate(module: Any, results: Sequence[str], *, polymorphic: bool | None = None) -> None:
-    """Have a module say over how many devices it runs, and what the results of the main function
-    are called, if `results` says it.
+    """Annotate a module with the number of its devices, and with names of the main function's
+    results, if `results` has them.
 
     polymorphic: whether it takes sizes, or the number of a platform, beside its arguments; None
     where it does not matter.
@@ -105,7 +105,7 @@ def pretty(module: Any, *, locations: bool = False) -> str:
 
 
 def portable(text: str) -> bytes:
-    """A module as StableHLO's portable artifact, of the oldest version that has all of what is
+    """A module as StableHLO's portable artifact, of the oldest version that has all operations
     written here."""
     module = parse(text)
     with module.context:

@@ -10,7 +10,7 @@ from jaxlib import _jax
 
 _pytree: Any = _jax.pytree
 
-# Trees and leaves are values of any type: what comes out of a tree is used as what went in.
+# Trees and leaves are values of any type: flattening and unflattening keep them.
 PyTree: TypeAlias = Any
 Leaf: TypeAlias = Any
 Path: TypeAlias = tuple[Any, ...]

@@ -1,5 +1,5 @@
-"""`teucer compat check`: which jax the programs of an environment get; of packages, what they use
-of JAX."""
+"""`teucer compat check`: which jax the programs of an environment get; and the names of JAX that
+packages use."""
 
 import json
 import re
@@ -67,7 +67,7 @@ def check() -> str:
 
 
 def check_packages(packages: Sequence[str]) -> int:
-    """Print what packages use of JAX; 1 where a name is missing that one cannot do without.
+    """Print the names of JAX that packages use; returns 1 if a name that one needs is missing.
 
     Raises CommandError if there is no such package or path.
     """

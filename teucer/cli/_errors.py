@@ -5,7 +5,7 @@ Printed as one message, without a traceback.
 
 
 class CommandError(Exception):
-    """The command cannot be done; the message says why and what to do instead."""
+    """The command cannot be done; the message has the reason and the remedy."""
 
 
 def missing_extra(what: str, extra: str, err: ImportError) -> CommandError:

@@ -29,9 +29,9 @@ def export(
     """Write target, FILE:FUNCTION, on arguments of the given types, such as 'f32[batch,4],i32[]'.
 
     form: stablehlo (text), hlo (a serialized HloModuleProto), hlo-text, artifact (StableHLO's
-    portable artifact), or exported (what `export.deserialize` reads). output: a file; None prints
+    portable artifact), or exported (for `export.deserialize`). output: a file; None prints
     text.
-    Raises CommandError for what cannot be read, exported, or printed.
+    Raises CommandError if it cannot be read, exported, or printed.
     """
     function = load(target)
     jitted = function if hasattr(function, "lower") else jax.jit(function)

@@ -34,7 +34,7 @@ def jaxpr(target: str, types: str, *, passes: bool) -> int:
     """Print the jaxpr of target, FILE:FUNCTION, on arguments of the given types, such as
     'f32[3,4],i32[]'.
 
-    passes: also what each pass makes of it before it is lowered.
+    passes: also the jaxpr after each pass before it is lowered.
     """
     function, args = load(target), parse_types(types)
     check_count(target, function, args)
@@ -62,8 +62,8 @@ def check_count(target: str, function: Callable[..., Any], args: Sequence[Any]) 
 
 
 def _print_passes(program: Jaxpr) -> None:
-    """Print a program, and what is left of it after each pass that changes it; constants are its
-    first arguments."""
+    """Print a program, and again after each pass that changes it; constants are its first
+    arguments."""
     print(f"traced: {_count(program)}\n{program}")
     outline = Pass(
         "outline what repeats",

@@ -21,7 +21,7 @@ from teucer._base import config, tracebacks
 from teucer.cli._errors import CommandError
 
 _SAVING = 30.0  # seconds in which processes may save their state when they are told to end
-_GRACE = 15.0  # seconds in which the others may find out and say what they were waiting for
+_GRACE = 15.0  # seconds in which the others may notice, and report what they waited for
 _LAST_LINES = 40
 # Messages of the library of collectives on each connection. Several threads write them piece by
 # piece.
@@ -34,7 +34,7 @@ _BELOW = (" ", tracebacks.NOTE[:40], "Timeout (", "Thread 0x", "Current thread 0
 
 
 class _Process:
-    """One of the processes: what it prints goes on with its number before each line."""
+    """One of the processes. Its output is passed on with its number before each line."""
 
     def __init__(self, number: int, command: Sequence[str], env: dict[str, str]) -> None:
         self.number, self.started, self.ended = number, time.monotonic(), None  # type: int, float, float | None
@@ -156,7 +156,8 @@ def _wait(processes: Sequence[_Process], recoverable: bool) -> None:
 
 
 def _end(processes: Sequence[_Process], how: signal.Signals, grace: float = 3) -> None:
-    """Ask processes to end, and end those that do not; a stopped one hears nothing else."""
+    """Ask processes to end, and kill those that do not: a stopped process receives no other
+    signal."""
     for p in processes:
         if p.poll() is None:
             p.popen.send_signal(how)

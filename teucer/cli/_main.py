@@ -1,4 +1,4 @@
-"""The parser of the `teucer` command and what each subcommand does."""
+"""The parser of the `teucer` command, and its subcommands."""
 
 import argparse
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""What `teucer tune` measures: the rates of the CPU's cost model.
+"""The measurements of `teucer tune`: the rates of the CPU's cost model.
 
 All times are processor times, so that other processes disturb little; and the least of several,
 since disturbances only add. Programs compile anew, since each contains a new number.
@@ -39,8 +39,8 @@ class Measured(NamedTuple):
 def measure(say: Callable[[str], None]) -> Measured:
     """Measure all rates.
 
-    say: is told what is being measured.
-    Raises ValueError if a rate comes out as no positive number, since the machine is too busy.
+    say: called with the name of each measurement. Raises ValueError if a rate comes out as no
+    positive number, since the machine is too busy.
     """
     with config.enable_compilation_cache(False), config.disable_most_optimizations(False):
         say("compiling networks and loops")

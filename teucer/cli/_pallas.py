@@ -1,4 +1,4 @@
-"""`teucer pallas --targets`: what kernels are compiled to, and what each target lacks."""
+"""`teucer pallas --targets`: the targets of kernels, and the operations that each lacks."""
 
 import textwrap
 

@@ -31,7 +31,7 @@ def run(script: str, args: Sequence[str], at_end: Callable[[], None] = lambda: N
     """Run the file as __main__; returns 1, after printing the traceback, if it ends with an
     exception.
 
-    at_end: is called when the program has ended, and its variables still hold what they held.
+    at_end: called when the program has ended, while its variables still hold their values.
     """
     path = os.path.abspath(script)
     if not os.path.isfile(path):

@@ -41,7 +41,7 @@ def pull() -> int:
 
 
 def stats() -> int:
-    """Print what both caches hold, and what was done with them."""
+    """Print the entries of both caches, and the counts of their use."""
     remote, folder = _both()
     found = disk_cache.entries(folder)
     used, done = disk_cache.counts(folder), counts.read(folder, remote.address)
@@ -68,7 +68,7 @@ def stats() -> int:
 
 
 def warm(program: Sequence[str]) -> int:
-    """Run a program, and upload what it needed and the cache of the team lacks; returns its
+    """Run a program, and upload the entries that it needed and the team's cache lacks; returns its
     status."""
     if not program:
         raise CommandError("name a Python file, or a module after -m.")

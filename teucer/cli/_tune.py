@@ -16,8 +16,8 @@ from teucer.cli._errors import CommandError
 
 
 def tune(*, dry_run: bool, reset: bool) -> int:
-    """Measure, print what was found beside the committed rates, and write it; dry_run: write
-    nothing; reset: remove what was written, and measure nothing."""
+    """Measure rates, print them beside the committed ones, and write them; dry_run: write nothing;
+    reset: remove the file, and measure nothing."""
     where = tuned.path()
     if where is None and not dry_run:
         raise CommandError(

@@ -47,7 +47,7 @@ def _check_prng_key(name: str, key: Any, *, allow_batched: bool = False) -> tupl
 
 Out = TypeVar("Out")
 T, U, V = TypeVar("T"), TypeVar("U"), TypeVar("V")
-# A number, one for each dtype, or None for what suits the dtype.
+# A number, one for each dtype, or None for the dtype's default.
 Tolerance = float | Mapping[np.dtype, float] | None
 DType = np.dtype
 DTypeLike = Any
@@ -358,7 +358,7 @@ def unzip3(triples: Iterable[tuple[T, U, V]]) -> tuple[tuple[T, ...], tuple[U, .
 
 
 def split_list(xs: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
-    """Lists of the given sizes, and what is left."""
+    """Lists of the given sizes, and the rest."""
     rest, parts = list(xs), []
     for n in sizes:
         parts.append(rest[:n])
@@ -367,7 +367,7 @@ def split_list(xs: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
 
 
 def partition_list(which: Sequence[bool], xs: Sequence[T]) -> tuple[list[T], list[T]]:
-    """The elements that are not marked, and those that are."""
+    """The unmarked elements, and the marked ones."""
     pairs = list(zip(which, xs, strict=True))
     return [x for w, x in pairs if not w], [x for w, x in pairs if w]
 

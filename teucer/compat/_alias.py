@@ -24,7 +24,7 @@ STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_startup")
 # Modules of JAX that Teucer has for the sake of the alias only.
 _OWN = {"jax.version": "teucer.compat._version", "jax.lib": "teucer.compat._lib"}
 _HIDDEN = ("teucer.cli", "teucer.compat")
-# The modules that JAX gives as the home of what several of them hand on.
+# The modules that JAX names as the home of objects that several modules hand on.
 _HOMES = {
     "teucer._devices.specs": "jax.sharding",
     "teucer._base.errors": "jax.errors",

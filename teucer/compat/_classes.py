@@ -2,7 +2,7 @@
 
 Libraries choose by the first word of `type(x).__module__` how they treat a value (opt_einsum,
 autoray, Keras). So `teucer._core.stage.StageTracer` says `jax._core.stage`, a second name of the
-same module. A class that a public module hands on says that one (`_alias`).
+same module. A class that a public module hands on names that module (`_alias`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ _HIDDEN = ("teucer.cli", "teucer.compat")
 
 
 def own(home: object) -> str | None:
-    """The module of Teucer that a class or function names as its own, by either package name. None
-    for another package's, and for a public module of jax.
+    """The module of Teucer that a class or function names as its own, by either package name.
+
+    None for another package's, and for a public module of jax.
     """
     if not isinstance(home, str):
         return None
@@ -38,8 +39,8 @@ def say_jax(module: ModuleType, name: str) -> None:
     if any(name == hidden or name.startswith(hidden + ".") for hidden in _HIDDEN):
         return
     named = "jax" + name.removeprefix("teucer")
-    # Annotations and pickles are resolved in the module that a class says. The alias itself finds
-    # those that JAX has.
+    # Annotations and pickles are resolved in the module that a class names. Modules that JAX has
+    # are found by the alias itself.
     if "._" in named:
         sys.modules.setdefault(named, module)
     for value in vars(module).values():

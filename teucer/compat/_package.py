@@ -1,4 +1,4 @@
-"""`teucer compat check PACKAGE`: what a package's use of JAX is, read from its source."""
+"""`teucer compat check PACKAGE`: a package's use of JAX, read from its source."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _keywords(known: Releases, needed: Mapping[str, Sequence[Use]]) -> dict[str,
 def _runs_on(
     known: Releases, needed: Mapping[str, Sequence[Use]], spans: Mapping[str, Span | None]
 ) -> list[str]:
-    """On which releases all is there that is not guarded; and what is not there on others."""
+    """The releases that have all names without a guard; and the names that others lack."""
     first, last, why = 0, len(known.order) - 1, {}
     none = []
     for name, there in needed.items():

@@ -1,6 +1,7 @@
 """Pickles under the alias.
 
-What JAX wrote is read, and what is written names nothing but JAX's modules, so that JAX reads it.
+JAX's pickles can be read here, and pickles written here name only JAX's modules, so that JAX can
+read them.
 
 Arrays, keys, dtypes and scalar types, treedefs, Partials, PartitionSpec, ShapeDtypeStruct, and
 shardings over an AbstractMesh. Types (ShapedArray) and dtypes of keys too. Keys are written as
@@ -209,7 +210,7 @@ def _reduce_spec(spec: PartitionSpec) -> Any:
 
 
 def _kind(of: PartitionSpec | ManualAxisType) -> dict[str, Any]:
-    """How values are to be combined, where that is no sum: JAX 0.10 knows sums alone."""
+    """The operation that combines values, if it is no sum: JAX 0.10 knows sums alone."""
     kind = of.unreduced_kind
     return {} if kind is None or kind is UnreducedKind.sum else {"unreduced_kind": kind}
 

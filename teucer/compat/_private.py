@@ -365,7 +365,8 @@ class _Private(ModuleType):
         return value
 
     def __setattr__(self, name: str, value: object) -> None:
-        # Who replaces a listed name means what the rest of the library calls by it.
+        # A program that replaces a listed name expects the rest of the library to call the new
+        # value.
         if name in vars(self).get("_where", ()) and isinstance(value, FunctionType):
             source, other = self._where[name]
             setattr(importlib.import_module(source), other, value)

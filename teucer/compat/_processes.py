@@ -1,5 +1,5 @@
-"""Private names of JAX about several processes: the clusters that they run on, and the parts of
-arrays that each holds.
+"""Private names of JAX about several processes: their clusters, and the parts of arrays that each
+holds.
 """
 
 from __future__ import annotations

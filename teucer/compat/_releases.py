@@ -1,4 +1,4 @@
-"""Which releases of JAX have a name: what each release listed of itself (`tools/releases.py`)."""
+"""Which releases of JAX have a name, by listings of each release (`tools/releases.py`)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Releases:
         module, first, last = "jax", *self.whole
         for part in name.split(".")[1:]:
             names = self.modules.get(module)
-            if names is None:  # what is behind a class or function
+            if names is None:  # a name behind a class or function
                 break
             if part.startswith("_") and part != "_src" and not module.startswith("jax._src"):
                 break  # private names of public modules were not asked for
@@ -60,7 +60,7 @@ class Releases:
     def keyword(self, name: str, keyword: str) -> Span | None:
         """The releases whose function of that name takes a keyword; None if none does.
 
-        All, where what it takes is not known.
+        All, if its parameters are not known.
         """
         module, _, short = name.rpartition(".")
         parameters = self.modules.get(f"{module}()", {})

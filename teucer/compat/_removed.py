@@ -1,8 +1,8 @@
 """Names that JAX has removed within two years, which are still there under the alias.
 
-Each gives a DeprecationWarning that says what replaces it. `docs/compat.md` says what is promised.
-`teucer compat check` lists a package's uses of them. The list is written by hand, from what the
-releases say that they have (`tools/releases.py`).
+Each gives a DeprecationWarning that names its replacement. `docs/compat.md` says what is promised.
+`teucer compat check` lists a package's uses of them. The list is written by hand, from the
+releases' listings (`tools/releases.py`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ NAMES: dict[str, dict[str, str]] = {
     "jax.scipy.special": {_HERE: "sph_harm"},
     "jax.sharding": {"jax.sharding": "AxisTypes=AxisType use_mesh=set_mesh"},
 }
-# Modules: what stands in their place.
+# Modules, with their replacements.
 MODULES = {
     "jax.extend.ffi": "jax.ffi",
     "jax.lib.xla_bridge": "jax._src.xla_bridge",

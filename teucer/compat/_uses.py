@@ -15,7 +15,7 @@ _GUARDS = {"ImportError", "ModuleNotFoundError", "AttributeError", "Exception", 
 class Use:
     """A use of a name of JAX, as `jax.numpy.clip`, at a line of a file.
 
-    keywords: those that a call gives. guarded: the program does without the name, or asks for the
+    keywords: the keywords of a call. guarded: the program works without the name, or checks the
     release first.
     """
 
@@ -41,7 +41,7 @@ def uses(file: Path) -> list[Use]:
 class _Finder(ast.NodeVisitor):
     def __init__(self, file: Path) -> None:
         self.file, self.uses = file, list[Use]()
-        self.names: dict[str, str] = {}  # what names of the file stand for
+        self.names: dict[str, str] = {}  # the meaning of the file's names
         self.hidden: list[set[str]] = []  # parameters of the functions around
         self.guards = 0
 

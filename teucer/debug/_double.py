@@ -1,4 +1,4 @@
-"""Operations in double precision: what an equation of a program gives on operands of 64 bits."""
+"""Operations in double precision: the results of an equation on 64-bit operands."""
 
 from __future__ import annotations
 

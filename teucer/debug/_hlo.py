@@ -80,8 +80,8 @@ def instructions(text: str) -> dict[str, Instruction]:
 def _places(
     rows: list[hlo_text.Instruction], module: hlo_text.Module
 ) -> dict[str, tuple[str, int]]:
-    """Where the instructions of a computation come from: what does not say it, from where what uses
-    it comes, or its operands."""
+    """The lines of a computation's instructions. An instruction without a line gets the line of a
+    reader, or of its operands."""
     found: dict[str, tuple[str, int]] = {}
     for row in rows:
         place = _place(row, module)
@@ -98,8 +98,7 @@ def _places(
 
 
 def _place(row: hlo_text.Instruction, module: hlo_text.Module) -> tuple[str, int] | None:
-    """Where an instruction comes from; a fusion that does not say it, from where most of what it
-    does comes."""
+    """The line of an instruction; of a fusion without one, the line of most of its operations."""
     if row.says_place:
         return _line(row, module)
     inner = module.computations.get(row.called or "")

@@ -1,5 +1,4 @@
-"""`memory`: how much a program needs at once, what that is, and what `checkpoint` would take off
-it."""
+"""`memory`: the peak of a program, the values in it, and how far `checkpoint` would lower it."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ class Compiled:
 
     @property
     def total(self) -> int:
-        """All of it together: results that share the place of donated arguments count once."""
+        """The sum: results that share the place of donated arguments count once."""
         return self.arguments + self.results + self.temporaries - self.shared
 
 
@@ -74,7 +73,7 @@ class Memory:
 def memory(
     fun: Callable[..., object], *args: object, compiled: bool = True, **kwargs: object
 ) -> Memory:
-    """How much memory a program needs at once, and what that is, before it runs.
+    """The peak memory of a program, and the values in it, before it runs.
 
     args: arrays, or their types (ShapeDtypeStruct). compiled: whether the compiler is asked, too.
     The prediction follows the program's equations on one device. Savings by `checkpoint` are

@@ -227,7 +227,7 @@ def _known() -> dict[str, list[dict[str, Instruction]]]:
 def _own_times(data: Any, names: set[str]) -> Iterator[tuple[str, str, float]]:
     """Module, instruction and seconds of each operation that ran, without those that ran within it.
 
-    names: of instructions. On hosts there are many other events, which are not asked what they are.
+    names: of instructions. Traces of hosts have many other events, whose details are not read.
     """
     for plane in data.planes:
         on_host = plane.name.startswith("/host:")

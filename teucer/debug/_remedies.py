@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Made(NamedTuple):
-    """How a value came about: an operation and what it was of. A constant is its own `value`."""
+    """The origin of a value: an operation and its operands. A constant has its `value`."""
 
     op: str
     operands: tuple[Made, ...] = ()
@@ -51,7 +51,7 @@ def _either(x: Made, test: Callable[[Made], bool]) -> bool:
 
 
 def _within(x: Made, *ops: str, depth: int = 6) -> bool:
-    """Whether an operation is among those that made a value."""
+    """Whether an operation is among the origins of a value."""
     return any(found.op in ops for found in _ancestors(_plain(x), depth))
 
 

@@ -3,10 +3,9 @@
 A program stops at its lines, also within functions that are compiled, with the values of their
 variables.
 
-While Python runs a function that is traced, every line of the program leaves a call in what is
-recorded, with the traced values of the local variables. The compiled program comes to these calls
-in its order, as often as it comes to the line; where the user does not wait for that line they do
-nothing.
+While Python runs a function that is traced, every line of the program adds a call to the program,
+with the traced values of the local variables. The compiled program comes to these calls in its
+order, as often as it comes to the line; where the user does not wait for that line they do nothing.
 """
 
 from __future__ import annotations

@@ -29,15 +29,15 @@ __dir__ = listing(__name__, __all__)
 
 Array = Any
 Params = Any  # a pytree of arrays
-State = Any  # what an optimiser keeps of one array
+State = Any  # the optimiser's state for one array
 Updates = Any  # a pytree of gradients
 Step = int
 Schedule = Callable[[Step], float]
 
 
 class OptimizerState(NamedTuple):
-    """The states of all arrays of a parameter tree, flat, with what it takes to rebuild the tree. A
-    pytree."""
+    """The states of all arrays of a parameter tree, flat, with the structures to rebuild the tree.
+    A pytree."""
 
     packed_state: Any
     tree_def: Any

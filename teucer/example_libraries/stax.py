@@ -4,7 +4,7 @@
     outputs = apply_fun(params, inputs, rng=None)
 
 `serial` and `parallel` make a layer of several layers; FanOut, FanInSum and FanInConcat split and
-join what flows between them. Of an input shape the batch size may be -1, unknown: it is passed on.
+join the values between them. Of an input shape the batch size may be -1, unknown: it is passed on.
 """
 
 import functools

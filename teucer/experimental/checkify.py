@@ -1,6 +1,6 @@
 """Checks of values in transformed programs.
 
-`check` says what must hold, `checkify` makes what fails a result of the function.
+`check` states a condition; `checkify` makes failures a result of the function.
 
 A program of checks is interpreted: each place where something may fail is a `Site`. Beside its
 results the program computes whether something failed, at which site first, and what the message of
@@ -100,7 +100,7 @@ class Checked:
 
 @tracebacks.api_boundary
 def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs: Any) -> None:
-    """Say that pred must hold: where `checkify` is around, what fails is part of its error;
+    """State that pred must hold. Under `checkify` a failure is part of its error;
     elsewhere it is raised at once.
 
     msg: with {} for fmt_args and {name} for fmt_kwargs, pytrees of arrays. debug: only where
@@ -146,11 +146,11 @@ def debug_check(pred: Any, msg: str, *fmt_args: Value, **fmt_kwargs: Any) -> Non
 def checkify(
     f: Callable[..., object], errors: Iterable[type[CheckifyError]] = user_checks
 ) -> Callable[..., tuple[Error, Any]]:
-    """A function that returns (Error, result of f) and raises nothing: what failed first, if
-    anything, is in the Error.
+    """A function that returns (Error, result of f) and raises nothing: the Error has the first
+    failure, if any.
 
-    errors: what to look for: user_checks (`check`), nan_checks, div_checks, index_checks, or unions
-    of them. The program goes on after an error, as if nothing had failed.
+    errors: the kinds of errors to check: user_checks (`check`), nan_checks, div_checks,
+    index_checks, or unions of them. The program goes on after an error, as if nothing had failed.
     Of a batch of loops, elements that are done are not looked at. Under `shard_map` and `pmap` each
     device is; the message says which failed. Of functions with derivatives of their own, the rules
     are not checked before they run.
@@ -311,7 +311,7 @@ class _Checks:
         return self.called(call, program, of.operands)
 
     def reversed(self, eqn: Eqn, of: structure.Call, inner: Sequence[Checked]) -> Any:
-        """A loop that goes back: the loops that it is made of."""
+        """A loop in reverse: its definition by other loops is checked."""
         return self.called(inner[0], inner[0], of.operands)
 
     def told(self, eqn: Eqn, of: structure.Call, inner: Sequence[Checked]) -> Any:
@@ -425,7 +425,7 @@ class _Checks:
         return outs
 
     def with_rule(self, eqn: Eqn, call: structure.Call, inner: Sequence[Checked]) -> Any:
-        """A function with a derivative of its own: that is kept, and what is checked is computed
+        """A function with a derivative of its own: the derivative is kept, and checks are computed
         beside it."""
         program = inner[0]
         silent = stage_jaxpr(

@@ -55,7 +55,7 @@ _VERSION = export.minimum_supported_calling_convention_version
 
 
 class PolyShape(tuple[Any, ...]):
-    """A symbolic shape as JAX once had it; texts such as "(b, 3)" are what to write."""
+    """A symbolic shape in JAX's old form; write texts such as "(b, 3)" instead."""
 
     def __new__(cls, *sizes: Any) -> PolyShape:
         return super().__new__(cls, sizes)
@@ -87,7 +87,7 @@ def convert(
     polymorphic_shapes: for each positional argument the text of a symbolic shape, such as "(b, 3)",
         a tree prefix of those, or None for sizes that are known. Tensors whose sizes TensorFlow
         does not know need one.
-    polymorphic_constraints: what is known of symbolic sizes, as of `jax.export.symbolic_shape`.
+    polymorphic_constraints: facts about symbolic sizes, as of `jax.export.symbolic_shape`.
     with_gradient: whether TensorFlow differentiates it, any number of times; else it refuses.
     native_serialization_platforms: for which platforms ("cpu", "cuda", "rocm", "tpu"); by default
     the platform of this process. Raises ValueError for a tensor of unknown size without a symbolic
@@ -154,8 +154,8 @@ def _refuse_foreign(exported: export.Exported) -> None:
 
 
 def _own(x: Any) -> Any:
-    """A tree without TensorFlow's classes of containers, into which a `tf.Module` puts those that
-    are its attributes."""
+    """A tree without TensorFlow's container classes, in which a `tf.Module` wraps containers among
+    its attributes."""
     if type(x).__module__.endswith("trackable.data_structures"):
         x = dict(x) if isinstance(x, dict) else tuple(x) if isinstance(x, tuple) else list(x)
     if type(x) is dict:

@@ -214,7 +214,7 @@ class JetTrace(Trace):
         )
 
     def split(self, x: Any) -> tuple[Any, list[Any] | None]:
-        """The value and the terms of what a function returned."""
+        """The value and the terms of a function's result."""
         if type(x) is JetTracer and x._trace is self:
             return x.primal, x.terms
         check_alive(x)
@@ -521,14 +521,14 @@ def deriv_prop(
 
 
 def def_deriv(prim: Primitive, deriv: Callable[..., Any]) -> None:
-    """Say the derivative of a primitive of one value, from which its rule follows."""
+    """Define the rule of a primitive of one value by its derivative."""
     jet_rules[prim] = functools.partial(deriv_prop, prim, deriv)
 
 
 def def_comp(prim: Primitive, comp: Callable[..., Any], **kwargs: Any) -> None:
     """Compute the series of a primitive by those of a function with the same values.
 
-    kwargs: what the function takes by keyword.
+    kwargs: the function's keyword arguments.
     """
 
     def rule(

@@ -70,9 +70,9 @@ def create_hybrid_device_mesh(
 
     mesh_shape: of the devices of one granule. dcn_mesh_shape: of the granules; the shorter of the
     two has axes of size 1 before its own. The grid has their product.
-    process_is_granule: whether the granules are processes, rather than what devices call
+    process_is_granule: whether the granules are processes, rather than groups of devices with one
     `slice_index`.
-    should_sort_granules_by_key: whether they stand by number, rather than as they come in
+    should_sort_granules_by_key: whether they are sorted by number, rather than in the order of
     `devices`. Raises ValueError unless there are as many granules, and as many devices in each, as
     the shapes say.
 

@@ -1,7 +1,7 @@
 """Values that processes exchange, and places where they meet: for programs of several processes.
 
-Every process must call each of these functions, in the same order. With one process they do what is
-left.
+Every process must call each of these functions, in the same order. With one process they work on
+its own values.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _check_types(
     error: type[Exception],
     message: str,
 ) -> None:
-    """Check that all processes have values of the same shapes and dtypes: what differs cannot be
+    """Check that all processes have values of the same shapes and dtypes: others cannot be
     exchanged.
 
     tree: the values, with their places in the user's tree. error: raised in every process.
@@ -237,7 +237,7 @@ def assert_equal(in_tree: PyTree, fail_message: str = "") -> None:
 
 @tracebacks.api_boundary
 def sync_global_devices(name: str) -> None:
-    """Wait until all processes are here, and their devices have done what they were given.
+    """Wait until all processes are here, and their devices have finished their work.
 
     Raises AssertionError if another process is at a place of another name.
     """
@@ -251,7 +251,7 @@ def sync_global_devices(name: str) -> None:
 def host_local_array_to_global_array(
     local_inputs: object, global_mesh: Mesh, pspecs: object
 ) -> Any:
-    """Arrays over a mesh of all processes, of what each of them has.
+    """Arrays over a mesh of all processes, from each process's values.
 
     local_inputs: a pytree of arrays, T[shape] in each process. global_mesh: each process has a
     block of it.
@@ -322,7 +322,7 @@ def reached_preemption_sync_point(step_id: int) -> bool:
 
     step_id: the number of the step, the same in all processes, which call this at every step. When
     the cluster announces the preemption of one (SIGTERM), the processes agree on the next step that
-    none has begun. Without the option jax_enable_preemption_service there is no such step.
+    no process has begun. Without the option jax_enable_preemption_service there is no such step.
     Raises RuntimeError if the processes are not connected (jax.distributed.initialize).
     """
     if processes.state.client is None:
@@ -346,7 +346,7 @@ def live_devices(devices: Sequence[Any]) -> Iterator[list[Any]]:
     devices: of several processes, and some of this one. It waits for each of them that has not
     failed. At the end of the block it waits again: if one has failed, or its block raised, then all
     of them raise.
-    For programs that go on without those that fail: set the option jax_enable_recoverability.
+    For programs that go on without failed processes: set the option jax_enable_recoverability.
     Raises RuntimeError if the processes are not connected, ValueError if no device is this
     process's, ProcessFailureError if a process failed in the block.
     """

@@ -130,10 +130,10 @@ class _Options(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """Where the solution is: its value and slope at t, the length of the next step, and how many
-    were tried for this time.
+    """The state of the solution: its value and slope at t, the length of the next step, and how
+    many steps were tried for this time.
 
-    start, polynomial: what interpolates the last step, in shares of its length from its start on.
+    start, polynomial: interpolate the last step, in shares of its length from its start on.
     """
 
     y: Any
@@ -323,7 +323,7 @@ def initial_step_size(
 
 
 def mean_error_ratio(error_estimate: Any, rtol: float, atol: float, y0: Any, y1: Any) -> Array:
-    """The root of the mean square of errors in units of what is tolerated.
+    """The root of the mean square of errors in units of the tolerance.
 
     >>> mean_error_ratio(jnp.array([0.1]), 0.0, 0.1, jnp.ones(1), jnp.ones(1))
     Array(1., dtype=float32)

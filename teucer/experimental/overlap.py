@@ -1,5 +1,5 @@
-"""Programs whose operations run in the order that they are written in, so that one can say what
-runs while collectives are under way."""
+"""Programs whose operations run in the order in which they are written. So users decide which
+operations overlap with collectives."""
 
 from __future__ import annotations
 

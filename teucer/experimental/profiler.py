@@ -12,8 +12,8 @@ __dir__ = listing(__name__, __all__)
 
 
 def get_profiled_instructions_proto(tensorboard_dir: str) -> bytes:
-    """The serialized `ProfiledInstructionsProto` of a folder of profiles: what each instruction
-    cost on GPUs and TPUs; empty for profiles of CPUs.
+    """The serialized `ProfiledInstructionsProto` of a folder of profiles: the cost of each
+    instruction on GPUs and TPUs; empty for profiles of CPUs.
 
     tensorboard_dir: the folder that `jax.profiler.start_trace` was given.
     Raises FileNotFoundError if it is not there.

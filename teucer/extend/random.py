@@ -1,7 +1,7 @@
-"""Generators of random numbers: those that there are, and new ones.
+"""Generators of random numbers: the existing ones, and new ones.
 
-A generator says what seeding, splitting and drawing do with the uint32 words of one key.
-`jax.random` does the rest: arrays of keys, transformations, distributions.
+A generator defines seeding, splitting and drawing on the uint32 words of one key. `jax.random` does
+the rest: arrays of keys, transformations, distributions.
 """
 
 from teucer._base.lazy import lazy_module

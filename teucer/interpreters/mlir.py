@@ -1,7 +1,7 @@
-"""Lowerings of primitives: `register_lowering`, and what rules build operations with.
+"""Lowerings of primitives: `register_lowering`, and functions with which rules build operations.
 
-A rule is called with a context and values of jaxlib's bindings of MLIR, and builds with these.
-Where its operations stand, and where they come from, is in force.
+A rule is called with a context and values of jaxlib's bindings of MLIR, and builds with these. The
+insertion point and the location are in force.
 """
 
 from teucer._base.lazy import lazy_module

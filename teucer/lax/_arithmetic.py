@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from teucer._core.typing import Atom, Binary, Dims, DType, Unary
     from teucer._lower.context import Context
 
-    # What rows name before they exist.
+    # Functions that rows use before they are defined.
     neg_p: Elementwise
     conj_p: Elementwise
     not_p: Elementwise

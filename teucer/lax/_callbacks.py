@@ -42,12 +42,12 @@ _VMAP_METHODS = (
     "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None,
 )  # fmt: skip
 
-# Where the block being written keeps what the last ordered call in it gave.
+# Where the block being written keeps the token of the last ordered call in it.
 _ORDER_AVAL = ShapedArray((), np.dtype(bool))
 
 
 def _for_python(x: Any) -> Any:
-    """A value as what a function of the user is given: an array on the first device of the CPU, a
+    """A value as an argument of the user's function: an array on the first device of the CPU, a
     copy that it may keep; typed keys as their words."""
     if isinstance(typeof(x).dtype, dtypes.ExtendedDType):
         x = x._key_data()
@@ -379,7 +379,7 @@ class _OneByOne:
         size: int,
         avals: Sequence[ShapedArray],
     ) -> _OneByOne:
-        """The callback on batches of what `callback` takes. avals: of its results."""
+        """The callback on batches of `callback`'s arguments. avals: of its results."""
         axis = (tuple(batched), size)
         if isinstance(callback, _OneByOne):
             return cls(callback.function, (*callback.axes, axis), callback.avals)
@@ -534,10 +534,10 @@ def pure_callback(
     effects.
 
     result_shape_dtypes: the results' tree, with objects that have shape and dtype as leaves.
-    vmap_method: what `vmap` does; by default it is refused. 'sequential' calls the function for one
-    element after the other. For the others the function takes batches. Arguments that are not
-    batched then have a leading axis of size 1 ('expand_dims') or of the batch ('broadcast_all'), or
-    none ('legacy_vectorized').
+    vmap_method: the behaviour under `vmap`; by default it is refused. 'sequential' calls the
+    function for one element after the other. For the others the function takes batches. Arguments
+    that are not batched then have a leading axis of size 1 ('expand_dims') or of the batch
+    ('broadcast_all'), or none ('legacy_vectorized').
     sharding: a SingleDeviceSharding, of the device that calls; by default the program's first.
     Raises ValueError for an unknown vmap_method, and for a device on which the program does not
     run, NotImplementedError for another sharding; differentiation raises ValueError.
@@ -603,14 +603,14 @@ def debug_callback(
     partitioned: bool = False,
     **kwargs: object,
 ) -> Any:
-    """Call a Python function on arrays, from inside a program, for its side effect; what it returns
-    is ignored.
+    """Call a Python function on arrays, from inside a program, for its side effect; its result is
+    ignored.
 
     Arguments that are no arrays, such as strings, go to it as they are. Under vmap it is called for
     each element; under differentiation once, with the values.
     ordered: calls keep the order of the program. partitioned: every device calls it with its part
     of the arguments. Without a callback, a function that takes it and its arguments:
-    `callback(ordered=True)(f, x, ordered=3)`. Raises TypeError for what cannot be called,
+    `callback(ordered=True)(f, x, ordered=3)`. Raises TypeError for an object that cannot be called,
     ValueError for ordered and partitioned both.
 
     >>> import teucer as jax

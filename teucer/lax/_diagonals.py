@@ -152,7 +152,7 @@ _rules: Rules[Rule] = Rules("diagonals")
 
 
 def _elementwise(primitive: Primitive, is_linear: Callable[..., bool]) -> None:
-    """A rule for operations that are zero where the operands that are diagonals are.
+    """A rule for operations that are zero where their diagonal operands are.
 
     is_linear: (which operands are diagonals) -> whether that holds.
     """

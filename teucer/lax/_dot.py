@@ -76,7 +76,7 @@ _KINDS = (np.bool_, np.unsignedinteger, np.signedinteger, np.floating, np.comple
 
 
 def _rank(dtype: DType) -> tuple[Any, ...]:
-    """Where a dtype stands among those that meet in a product: by kind, then size, then name."""
+    """The order of dtypes that meet in a product: by kind, then size, then name."""
     kind = next(i for i, k in enumerate(_KINDS) if dtypes.issubdtype(dtype, k))
     if kind in (1, 2):
         return 1, dtypes.bit_width(dtype), kind, ""
@@ -371,7 +371,7 @@ class DotGeneral(Primitive):
         outs: Sequence[Array],
         **params: Unpack[DotGeneralParams],
     ) -> Any:
-        # Both, since zero times what is behind the elements of the other may be NaN.
+        # Both, since zero times the padding of the other may be NaN.
         xs = [
             sizes.mask(x, aval, 0, axes)
             for x, aval, axes in zip(args, avals, params["dimension_numbers"][0], strict=True)

@@ -76,7 +76,7 @@ class Checked(NamedTuple):
     tests/optable/formulas.py. By default NumPy's function that the row names, or the one with the
     operation's name.
     ulp_of: where one dtype needs other units. params: the parameters of its calls.
-    given: what makes of operands that were drawn those that it is tested with, if not all will do.
+    given: a function that turns drawn operands into test operands, if not all will do.
     constant: positions of operands in which it is not differentiated.
     costly: whether a copy of it takes a second to compile, so that fewer are tested.
     widen: whether the reference gets operands as "long" doubles, or "no", as they are.
@@ -546,7 +546,7 @@ def check_arrays(name: str, *xs: object) -> None:
 
 
 def describe(doc: str, primitive: Elementwise, *names: str) -> str:
-    """The docstring of an elementwise function: its meaning, its types, and what is raised."""
+    """The docstring of an elementwise function: its meaning, its types, and its errors."""
     listed = ", ".join(names)
     result = "T[shape]"
     if primitive.result is not None:

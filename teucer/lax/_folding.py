@@ -95,8 +95,9 @@ def remainder(x: HostArray, y: HostArray) -> Any:
 
 def shift(f: Callable[..., Any], kind: str) -> Callable[..., Any]:
     """A shift of x by y bits: f on integers of a kind, 'int' or 'uint', as which x is
-    reinterpreted. A shift by the width or more, or by a negative number, leaves only copies of the
-    sign.
+    reinterpreted.
+
+    A shift by the width or more, or by a negative number, leaves only copies of the sign.
     """
 
     def fold(x: Array, y: Array) -> Any:

@@ -137,7 +137,7 @@ class Concatenate(_Joins):
         if is_constant(lengths[:-1]):
             return (sizes.fit(y, outs[0].shape),)
         start: Any = 0
-        # In order: each array overwrites what is behind the elements of those before it.
+        # In order: each array overwrites the padding of the array before it.
         for x, n in zip(args, lengths, strict=True):
             y = sizes.put(y, x, [start if a == dimension else 0 for a in range(avals[0].ndim)])
             start = start + n

@@ -82,8 +82,10 @@ dynamic_size_p = DynamicSize()
 
 def dynamic_size(count: Any, bound: object = None) -> Any:
     """A symbolic dimension that stands for an int32 scalar, at most `bound`; None if the program
-    allows no such size. bound: a size; None for the bound of `jit(dynamic_results=...)`, against
-    which the value is checked.
+    allows no such size.
+
+    bound: a size; None for the bound of `jit(dynamic_results=...)`, against which the value is
+    checked.
     """
     dim = dynamic.new_size(bound)
     if dim is not None:

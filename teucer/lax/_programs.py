@@ -38,8 +38,7 @@ def widened(body: Function) -> Function:
 
 
 def traced(f: Function) -> Function:
-    """A lowering that writes what a function of arrays does; 16-bit floats are computed in
-    float32."""
+    """A lowering by a function of arrays; 16-bit floats are computed in float32."""
     return widened(lambda ctx, *xs: ctx.trace(lambda *values: (f(*values),), *xs)[0])
 
 

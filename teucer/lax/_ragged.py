@@ -82,10 +82,10 @@ class RaggedDotGeneral(Primitive):
     """dot_general in groups along one axis of lhs, whose sizes are data.
 
     Where that axis is an outer one (of the result), each group is multiplied by its own matrix of
-    rhs, and what is in no group gives zero. Where it is contracted, each group gives a result of
-    its own, along a new first axis. Along a batch axis groups change nothing.
-    (C1) one ragged axis; a group axis of rhs if it is an outer one, none otherwise.  (C2) as many
-    group sizes as groups in rhs; they are integers.  (C3) the conditions of dot_general.
+    rhs, and elements in no group give zero. Where it is contracted, each group gives a result of
+    its own, along a new first axis. Along a batch axis groups change nothing. (C1) one ragged axis;
+    a group axis of rhs if it is an outer one, none otherwise.  (C2) as many group sizes as groups
+    in rhs; they are integers.  (C3) the conditions of dot_general.
     """
 
     __slots__ = ()

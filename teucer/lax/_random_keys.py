@@ -58,7 +58,7 @@ class Generator:
 
     @property
     def _impl(self) -> Generator:
-        """Itself: what libraries ask of JAX's PRNGSpec, which stands for a generator there."""
+        """Itself: libraries ask JAX's PRNGSpec, which stands for a generator, for this."""
         return self
 
     def __repr__(self) -> str:

@@ -240,7 +240,7 @@ class Reduce(Primitive):
 
     Operands are the arrays, then their initial values.  (C1) arrays have one shape.  (C2) initial
     values are scalars of the arrays' dtypes.  (C3) axes are distinct and within them.  (C4) the
-    computation returns what it takes.
+    computation returns the types that it takes.
     """
 
     __slots__ = ()
@@ -624,8 +624,8 @@ _NAMED: dict[str, Callable[..., Any]] = {
 def monoid(
     computation: Callable[..., object], init: ArrayLike, aval: ShapedArray, named: Params
 ) -> Any:
-    """The named reduction that does what a computation with its initial value does; None if there
-    is none."""
+    """The named reduction that equals a computation with its initial value; None if there is
+    none."""
     lax = _elementwise
     names = {
         lax.add: "add",

@@ -2,8 +2,8 @@
 
 To make them, to read and write parts of their arrays, to end them (docs/references.md).
 
-A part is what `views` make of the array one after the other: indices, other shapes, other dtypes.
-`numpy` states how parts of arrays are read and written, and installs it here.
+A part is the result of `views`, applied to the array one after the other: indices, other shapes,
+other dtypes. `numpy` states how parts of arrays are read and written, and installs it here.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class Swap(_OnReference):
     def effects(self, ref: object, *rest: ShapedArray, views: Views) -> Any:
         return frozenset(
             (WriteEffect(0),)
-        )  # as in JAX: a write is ordered like a read, so nothing asks for both
+        )  # as in JAX: writes are ordered like reads, so one effect is enough
 
     def evaluate(self, ref: Any, value: Any, *places: object, views: Views) -> Any:
         self.types(ref.aval, *map(typeof, (value, *places)), views=views)
@@ -565,7 +565,7 @@ freeze_p, free_ref_p = Freeze(), FreeRef()
 def set_now(
     ref: Ref, part: object, value: ArrayLike, places: Sequence[object], views: Views
 ) -> None:
-    """Replace a part of the array of a reference outside of any trace; what was there is not
+    """Replace a part of the array of a reference outside of any trace; the old part is not
     computed."""
     swap_p.check_value(part, typeof(value), ref.aval)
     ref.write(_of_type(_set_now(ref.read(), value, *places, views=views), ref.aval))

@@ -335,7 +335,7 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
 def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
     """The shape to which all shapes broadcast by the rules of NumPy.
 
-    Raises ValueError if there is none, TypeError for what is not a shape.
+    Raises ValueError if there is none, TypeError for an object that is no shape.
 
     >>> broadcast_shapes((2, 1), (3,))
     (2, 3)
@@ -515,7 +515,7 @@ def named_as(x: Any, sharding: object) -> Any:
 
 
 def varying_as(x: Array, aval: ShapedArray) -> Any:
-    """x, which varies over the manual mesh axes over which values of a type do."""
+    """x, cast to vary over the manual mesh axes of a type."""
     missing = (aval.vma & axes.manual_axes()) - typeof(x).vma if aval.vma else frozenset()
     return array_ops.vary(x, missing) if missing else x
 

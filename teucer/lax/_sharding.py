@@ -195,8 +195,8 @@ def with_sharding_constraint(x: ArrayLike, shardings: object) -> Any:
     a tree prefix of them, over Auto mesh axes: over Explicit ones it asserts that x has that
     sharding. Of a program on one device a SingleDeviceSharding says which; a Format has a layout in
     memory too, as in `with_layout_constraint`.
-    Raises RuntimeError for a PartitionSpec without a mesh, TypeError for what is no sharding,
-    ValueError for None or if one does not fit, AssertionError as said.
+    Raises RuntimeError for a PartitionSpec without a mesh, TypeError for an object that is no
+    sharding, ValueError for None or if one does not fit, AssertionError as said.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> mesh = jax.make_mesh((1,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
@@ -296,8 +296,8 @@ def _check_devices_of(x: Any, where: NamedSharding) -> None:
     """Check that an array has the devices that a sharding over an AbstractMesh leaves open; a
     traced value need not.
 
-    Raises ValueError for what is no array, or lies over a mesh of another shape, TypeError for an
-    array that lies over none.
+    Raises ValueError for an object that is no array, or an array over a mesh of another shape,
+    TypeError for an array over no mesh.
     """
     if isinstance(x, Tracer) or where.mesh.empty:
         return

@@ -63,7 +63,7 @@ after_all_p = AfterAll()
 
 @tracebacks.api_boundary
 def create_token(_: object = None) -> Token:
-    """A token: a value without content, whose use says what comes before what. Foreign functions
+    """A token: a value without content, whose use orders operations. Foreign functions
     take and give tokens.
 
     _: is ignored.

@@ -1,6 +1,5 @@
-"""Windows along the axes of an array.
-
-What they are, how many there are, and what they are on a padded buffer.
+"""Windows along the axes of an array: their parameters, their number, and their form on a padded
+buffer.
 """
 
 from __future__ import annotations

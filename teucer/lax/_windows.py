@@ -293,7 +293,7 @@ class ReduceWindow(Primitive):
 
     Operands are the arrays, then the initial values.  (C1) as for the named ones.  (C2) initial
     values are scalars of the arrays' dtypes.  (C3) the arrays have one shape.  (C4) the computation
-    returns what it takes.
+    returns the types that it takes.
     """
 
     __slots__ = ()
@@ -418,8 +418,9 @@ class ReduceWindow(Primitive):
         )
 
 
-# Windows of at most so many elements are reduced one element after the other, so that a function
-# that is not associative has the derivative of what XLA computes. Of larger ones it must be.
+# Windows of at most so many elements are reduced one element after the other. So even the
+# derivative of a function that is not associative agrees with XLA's result. For larger windows it
+# must be associative.
 _FEW = 32
 
 
@@ -845,7 +846,7 @@ def reduce_window(
 
 
 def _windows(x: ShapedArray, window: Any, strides: object, padding: Any, dilations: Any) -> Windows:
-    """The windows that a user described; what is None is 1 along each axis."""
+    """The windows that a user described; None means 1 along each axis."""
     sizes = tuple(as_size(d) for d in window)
     ones = (1,) * len(sizes)
     steps, base, holes = (

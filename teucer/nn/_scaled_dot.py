@@ -27,8 +27,7 @@ class BlockScaleConfig:
     """How an operand is quantized.
 
     block_size: how many elements share a scale. data_type, scale_type: of elements and scales.
-    global_scale: float[1], what all are scaled by, for "nvfp4". infer_only: that there are no
-    gradients.
+    global_scale: float[1], a common scale, for "nvfp4". infer_only: whether there are no gradients.
     """
 
     mode: str

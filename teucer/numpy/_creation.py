@@ -253,7 +253,7 @@ def _from_sequence(x: Sequence[object], dtype: DTypeLike | None) -> Any:
 
 
 def _common_dtype(leaves: list[Any]) -> Any:
-    """The dtype of a list of numbers and arrays; None if NumPy is to say what they are."""
+    """The dtype of a list of numbers and arrays; None if NumPy is to decide."""
     if not leaves:
         return dtypes.canonicalize_dtype(float)
     try:

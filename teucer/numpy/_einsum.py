@@ -47,9 +47,9 @@ def einsum(
     """The sum of products that the subscripts say: a letter an axis, of operands between commas,
     then `->` and the result.
 
-    Letters that the result lacks are summed over; without `->` it has those that appear once, in
-    order of the alphabet. `...` stands for axes that broadcast. Operands and lists of axis numbers
-    in turn are understood too.
+    Letters that the result lacks are summed over; without `->` it has the names that appear once,
+    in order of the alphabet. `...` stands for axes that broadcast. Operands and lists of axis
+    numbers in turn are understood too.
     optimize: how the order of products is found ('optimal', 'greedy', ..., or True, False, or a
     path). _dot_general: called in the place of `lax.dot_general`. Raises ValueError for subscripts
     that do not fit the operands.

@@ -25,10 +25,10 @@ def products(
 ) -> Array:
     """The last operand that is left.
 
-    contractions: the places of operands among those that are left, and their subscripts. The left
-    operand of a product is the one that stands before, or the one whose axes come first in the
-    result where they can then stay in their order.
-    options: what else dot_general is called with.
+    contractions: the places of operands in the list of operands left so far, and their subscripts.
+    The left operand of a product is the one that stands before, or the one whose axes come first in
+    the result where they can then stay in their order.
+    options: further arguments of dot_general.
     """
     options["preferred_element_type"] = preferred_element_type
     left = list(operands)
@@ -56,7 +56,7 @@ def products(
 
 
 def _reduced(x: Any, names: str, elsewhere: set[str]) -> tuple[Any, str]:
-    """An operand with each name once, summed over those that stand nowhere else."""
+    """An operand with each name once, summed over names that stand nowhere else."""
     for name in dict.fromkeys(names):
         while names.count(name) > 1:
             first = names.index(name)

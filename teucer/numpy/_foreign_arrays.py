@@ -1,4 +1,4 @@
-"""Arrays of other libraries, through DLPack and what describes the memory of GPUs."""
+"""Arrays of other libraries, through DLPack and `__cuda_array_interface__`."""
 
 from __future__ import annotations
 

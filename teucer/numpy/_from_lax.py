@@ -1,6 +1,6 @@
 """Elementwise functions that rows of lax make.
 
-The operands are promoted to what the operation accepts.
+The operands are promoted to dtypes that the operation accepts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def __getattr__(name: str) -> LibraryUnary | LibraryBinary:
 
 
 def _kind(row: Elementwise) -> str:
-    """To which dtypes the operands of a row are promoted: to those that it accepts."""
+    """The dtypes to which the operands of a row are promoted: those that it accepts."""
     return (
         ANY
         if np.dtype(bool) in row.accepts

@@ -126,8 +126,8 @@ def histogram_bin_edges(
     range: Any = None,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """The edges of so many equal bins over the range of a, or over a given range; edges that are
-    given as they are.
+    """The edges of so many equal bins over the range of a, or over a given range; given edges as
+    they are.
 
     >>> histogram_bin_edges(np.array([0., 4.]), 2).tolist()
     [0.0, 2.0, 4.0]

@@ -179,8 +179,8 @@ def _is_in(axis: Axes, ndim: int) -> bool:
 
 
 def _is_one(found: np.ndarray[Any, Any]) -> bool:
-    """Whether no two numbers of other bits are as great: zeros, NaNs, and what a program may take
-    for zero."""
+    """Whether numbers that are equal have the same bits: there are no zeros, NaNs, nor subnormal
+    numbers, which a program may take for zeros."""
     if found.dtype.kind != "f":
         return True
     return math.prod(found.shape) > 0 and bool(

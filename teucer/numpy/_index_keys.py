@@ -76,7 +76,7 @@ def ds(start: Any, size: int | None = None, stride: Any = None) -> Any:
     """A slice of fixed size that may start anywhere, for keys of arrays and references.
 
     start: an integer, which may be traced. size: an int. stride: an int of at least 0, by default
-    1. A slice that reaches beyond an array that is read is moved inside; a change of such a slice
+    1. A slice that reaches beyond an array is moved inside for reads; a change of such a slice
     is dropped. With one argument that is the size, from 0; `ds(None)` is `:`.
     Raises TypeError for a size that is traced, ValueError for a negative stride.
 
@@ -142,8 +142,7 @@ def needs_places(key: Key, shape: Sequence[Size]) -> bool:
 
 
 def _is_strided(start: Size, size: Size, step: object, n: Size) -> bool:
-    """Whether a slice of an axis of size n is one of fixed stride, by what is known of the
-    sizes."""
+    """Whether a slice of an axis of size n is known to have a fixed stride."""
     if type(step) is not int:
         return False
     end = start + (size - 1) * step

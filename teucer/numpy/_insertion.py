@@ -120,7 +120,7 @@ def _delete_traced(x: Any, places: Any, axis: int) -> Any:
     n, count = x.shape[axis], np.shape(places)[0]
     places = wrapped(_structure.convert_element_type(places, np.int32), n)
     places = _elementwise.clamp(np.int32(0), places, size_as(n - 1, np.int32))
-    # The k-th of those kept moves up by one for each deleted place before it, taken in order.
+    # The k-th kept element moves up by one for each deleted place before it.
     inside = _gather.scatter_add(
         _structure.full((n,), 1, np.int32),
         _structure.reshape(places, (count, 1)),
@@ -202,7 +202,7 @@ def _inserted(x: Any, places: Any, count: int, new: Any, axis: int) -> Any:
             f"insert: values have more axes than the array.\n    values: shape {np.shape(new)}"
         )
     filled = _shapes.broadcast_in_dim(new, shape, range(len(shape)))
-    # In the order of their places, what is new before what is there.
+    # In the order of their places, new elements before old ones.
     if (
         isinstance(places, np.ndarray | np.generic)
         and not is_symbolic(n)

@@ -1,4 +1,4 @@
-"""Arrays in other dtypes, from bytes and files, as text, and what the array API standard asks about
+"""Arrays in other dtypes, from bytes and files, as text, and the array API standard's queries about
 a library."""
 
 from __future__ import annotations
@@ -67,13 +67,12 @@ def from_dlpack(x: object, /, *, device: object = None, copy: bool | None = None
 
     x: anything with `__dlpack__` and `__dlpack_device__`, of any strides. device: a Device or
     Sharding to be on.
-    copy: False asks for shared memory, True for memory of its own; None shares what can be shared.
+    copy: False asks for shared memory, True for memory of its own; None shares memory if possible.
         Memory of the host is shared if it is in row-major order, begins at a multiple of 64 bytes,
         and has a dtype in force (`enable_x64`).
     Do not write into shared memory from the other library: arrays here are immutable, and programs
-    rely on it. Raises TypeError for what does not speak DLPack, BufferError for devices that are
-    not there and for dtypes without a form here, ValueError where copy=False asks for what only a
-    copy can give.
+    rely on it. Raises TypeError for an object without DLPack, BufferError for devices that are not
+    there and for dtypes without a form here, ValueError if copy=False and only a copy would do.
 
     >>> from_dlpack(np.float32([1, 2]))
     Array([1., 2.], dtype=float32)

@@ -75,7 +75,7 @@ def fast(
     """As `library`, but while a program is traced the call does not go through C++, which takes 5
     us (benchmarks/trace.py).
 
-    in_memory: what an eager call asks first; None is no answer.
+    in_memory: an eager call tries it first; it returns None if it has no result.
     """
     if function is None:
         return functools.partial(_fast, static=static, in_memory=in_memory)
@@ -88,8 +88,8 @@ def at_once(
     """As `fast`, for a public function that looks at its arguments: called eagerly it is one call
     of C++, checks included.
 
-    What C++ does not take (lists of axes, arrays where `static` has numbers) and what fails runs as
-    plain Python. So errors say what the user gave, not what was traced in its place.
+    Arguments that C++ does not take (lists of axes, arrays where `static` has numbers), and calls
+    that fail, run as plain Python. So errors show the user's arguments, not traced ones.
     """
     return functools.partial(_fast, static=static, plain=True, in_memory=in_memory)
 
@@ -119,7 +119,7 @@ def _fast(
                         raise
                 return plainly(*args, **kwargs)
             except Exception as err:
-                tracebacks.hide_frames(err)  # of this frame the boundary further in does not know
+                tracebacks.hide_frames(err)  # the inner boundary does not know of this frame
                 raise
         for x in (*args, *kwargs.values()):
             if type(x) not in plain_classes:

@@ -262,7 +262,7 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """QR factorization a = Q R with orthonormal columns of Q and upper triangular R.
 
     a: T[..., m, n]; mode: 'reduced' gives Q: T[..., m, k], R: T[..., k, n] for k = min(m, n);
-    'complete' has k = m; 'r' gives R alone; 'raw' what LAPACK's geqrf gives, transposed. Raises
+    'complete' has k = m; 'r' gives R alone; 'raw' the result of LAPACK's geqrf, transposed. Raises
     ValueError for another mode.
 
     >>> qr(np.float32([[3], [4]])).R

@@ -249,8 +249,8 @@ def tensordot(
     preferred_element_type: DTypeLike | None = None,
     out_sharding: Any = None,
 ) -> Array:
-    """The product over several axes: the last `axes` of a and the first of b, or those that two
-    lists name.
+    """The product over several axes: the last `axes` of a and the first of b, or the axes in two
+    lists.
 
     Raises TypeError if axes is neither a number nor a pair, names different numbers of axes, or
     axes differ in size.

@@ -109,7 +109,8 @@ def _array_equal(a: Array, b: Array, equal_nan: bool) -> Any:
 def array_equal(
     a1: ArrayLike | Sequence[Any], a2: ArrayLike | Sequence[Any], equal_nan: bool = False
 ) -> Array:
-    """Whether two arrays, or what can be made into arrays, have one shape and equal elements.
+    """Whether two arrays, or objects that can be made into arrays, have one shape and equal
+    elements.
 
     >>> array_equal([1, 2], [1, 2])
     Array(True, dtype=bool)

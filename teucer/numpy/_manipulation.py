@@ -338,7 +338,7 @@ def atleast_1d(ary: ArrayLike, /) -> Array: ...
 @overload
 def atleast_1d(*arys: ArrayLike) -> list[Array]: ...
 def atleast_1d(*arys: Any) -> Array | list[Array]:
-    """Arrays with an axis added to those that have none.
+    """Arrays, with an axis added to arrays that have none.
 
     >>> atleast_1d(np.float32(1)).shape
     (1,)
@@ -351,7 +351,7 @@ def atleast_2d(ary: ArrayLike, /) -> Array: ...
 @overload
 def atleast_2d(*arys: ArrayLike) -> list[Array]: ...
 def atleast_2d(*arys: Any) -> Array | list[Array]:
-    """Arrays with leading axes added to those that have fewer than two.
+    """Arrays, with leading axes added to arrays that have fewer than two.
 
     >>> atleast_2d(np.zeros(3)).shape
     (1, 3)
@@ -366,8 +366,8 @@ def atleast_3d(ary: ArrayLike, /) -> Array: ...
 @overload
 def atleast_3d(*arys: ArrayLike) -> list[Array]: ...
 def atleast_3d(*arys: Any) -> Array | list[Array]:
-    """Arrays with axes added to those that have fewer than three: one of a single axis gets it in
-    the middle.
+    """Arrays, with axes added to arrays that have fewer than three. The axis of an array with one
+    stays in the middle.
 
     >>> atleast_3d(np.zeros(3)).shape, atleast_3d(np.zeros((2, 3))).shape
     ((1, 3, 1), (2, 3, 1))

@@ -50,7 +50,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
 def places_of(
     name: str, x: Any, size: int | None, fill_value: Any, said: str | None = None
 ) -> tuple[Any, ...]:
-    """`nonzero` of a function; said: what is said where the size is not known."""
+    """`nonzero` for a function; said: the error if the size is not known."""
     if size is None and is_unknown(x):
         holds = x if x.dtype == np.bool_ else x != 0
         size = dynamic_size(

@@ -24,7 +24,7 @@ canonical_axis = _structure.canonical_axis
 
 
 def operand(name: str, x: Value, at: int = 0) -> Array:
-    """An argument as an array. Raises TypeError for lists and what is no array."""
+    """An argument as an array. Raises TypeError for lists and other objects that are no arrays."""
     if isinstance(x, ArrayImpl | Tracer):
         array: Any = x
         return array

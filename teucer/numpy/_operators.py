@@ -34,8 +34,8 @@ _INTEGERS = frozenset(dtypes.INTEGERS) | {dtypes.bool_}
 
 
 class Row(NamedTuple):
-    """An operator: its function, and the primitive that it is on operands of one type with one of
-    the `direct` dtypes."""
+    """An operator: its function, and the primitive that it equals on operands of one type with one
+    of the `direct` dtypes."""
 
     function: Callable[..., Any]
     symbol: str
@@ -75,7 +75,7 @@ _INT32 = np.dtype(np.int32)
 
 
 def _as_float32(x: float) -> Any:
-    # NumPy warns of what overflows, infinities stay what they are.
+    # NumPy warns of overflow; infinities stay.
     return np.float32(x) if -3.4e38 < x < 3.4e38 else x
 
 
@@ -151,7 +151,7 @@ def _tracer_operator(function: Any, row: Row) -> Any:
     known: dict[Any, None] = {}  # types of two operands on which the primitive acts as it is
     numbers: dict[
         Any, Any
-    ] = {}  # (type, kind of Python's number) -> what makes the number an operand beside it
+    ] = {}  # (type, kind of Python's number) -> the function that converts the number
 
     def fast_operator(x: Any, y: Any) -> Any:
         aval = x.aval

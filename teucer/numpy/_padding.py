@@ -48,7 +48,7 @@ def pad(
 
     pad_width: a number for all, a pair for all axes, a pair for each axis, or a dict of pairs by
     axis.
-    mode: what the new elements are. "constant": constant_values (0); "edge": the nearest element;
+    mode: the rule for new elements. "constant": constant_values (0); "edge": the nearest element;
     "linear_ramp": from there to end_values (0); "maximum", "mean", "median", "minimum" of the line,
     or of its stat_length outermost elements; "reflect", "symmetric": the line mirrored at its last
     element, or after it; with reflect_type="odd", turned about it; "wrap": the line repeated;
@@ -218,7 +218,7 @@ def _pad_axis(x: Any, axis: int, before: int, after: int, mode: str, odd: bool) 
 
 
 def _pad_symbolic(x: Any, axis: int, before: int, after: int, mode: str, odd: bool) -> Any:
-    """As `_pad_axis`, for an axis that is known to be as long as what is added at either end."""
+    """As `_pad_axis`, for an axis known to be at least as long as the padding at either end."""
     n = x.shape[axis]
     # "reflect" leaves out the element at the end.
     skipped = 1 if mode == "reflect" else 0

@@ -137,8 +137,9 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 
 def _of_one_length(name: str, *ps: Value) -> list[Any]:
-    """Coefficients, which may be arrays, with zeros in front of the shorter ones. Coefficients of
-    shorter polynomials broadcast to the longest one's.
+    """Coefficients, which may be arrays, with zeros in front of the shorter ones.
+
+    Coefficients of shorter polynomials broadcast to the longest one's.
     """
     xs = [ravel(x) if x.ndim == 0 else x for x in promoted(name, ANY, *ps)]
     n = max_dim(*(x.shape[0] for x in xs))
@@ -265,7 +266,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """The zeros of a polynomial, as complex numbers: the eigenvalues of its companion matrix.
 
     strip_zeros: coefficients that are zero in front or behind are taken off first, and must be
-    known; without it the result has NaNs for those in front.
+    known; without it the result has NaNs for leading zeros.
 
     >>> np.sort(np.asarray(roots(np.array([1., -3., 2.])))).real.round(3).tolist()
     [1.0, 2.0]

@@ -1,4 +1,5 @@
-"""Operands of functions: what counts as an array, the dtype and the shape in which several meet."""
+"""Operands of functions: the objects that count as arrays, and the dtype and the shape in which
+several meet."""
 
 from __future__ import annotations
 
@@ -94,8 +95,8 @@ def promote(name: str, kind: str, *xs: Any) -> Sequence[Any]:
 
 
 def alike_before_repeated(*xs: ArrayLike) -> tuple[Any, ...]:
-    """Operands that are about to be broadcast, cast to vary over the same mesh axes: what devices
-    sum of their cotangents is then as small as they are."""
+    """Operands to be broadcast, cast to vary over the same mesh axes. So devices sum cotangents
+    after these are reduced to the operands' shapes."""
     return partition.cast_alike(xs) if _current.trace.placed else xs
 
 

@@ -115,7 +115,7 @@ def _unweighted(line: Any, method: str, skip_nan: bool) -> Callable[[Any], Any]:
         counted = _structure.full(rest, n, typeof(line).dtype)
         empty = fold(
             "any", lax.bitwise_not(number), 0, False, None, None
-        )  # nothing is the quantile of what holds a nan
+        )  # a line with a nan has no quantiles
     last = lax.max(lax.sub(counted, scalar_like(counted, 1)), scalar_like(counted, 0))
 
     def at_share(q: Array) -> Any:
@@ -189,7 +189,7 @@ def quantile(
     """The values below which the shares q of the elements over axes lie; nan if an element is nan.
 
     q: a number in [0, 1], or an array of one axis, which then is the first of the result.
-    method: what is taken where the place lies between two elements: 'linear', 'lower', 'higher',
+    method: the result for a place between two elements: 'linear', 'lower', 'higher',
     'midpoint', 'nearest', 'inverted_cdf'; weights go with the last alone.
     Raises ValueError for complex numbers, other methods, and a q of more axes.
 

@@ -288,7 +288,7 @@ class Access(NamedTuple):
 
 
 def access(shape: Sequence[Size], key: Key, wrap: bool) -> Access:
-    """How gather reads what a key names from arrays of a shape, and scatter writes it.
+    """How gather reads, and scatter writes, the elements of a key in arrays of a shape.
 
     Raises ValueError if index arrays do not broadcast together.
     """

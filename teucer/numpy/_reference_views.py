@@ -106,8 +106,8 @@ _INSIDE = Options(mode=GatherScatterMode.CLIP)
 
 
 def _bitcast(x: Any, dtype: Any) -> Any:
-    """The bits of x taken for another dtype; of several rows for one, as TPUs pack them, the first
-    is the lowest bits."""
+    """The bits of x taken for another dtype; several rows can make one, as TPUs pack them; the
+    first row has the lowest bits."""
     shape, old = np.shape(x), typeof(x).dtype
     if old.itemsize == dtype.itemsize:
         return _conversion.bitcast_convert_type(x, dtype)

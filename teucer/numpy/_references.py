@@ -121,7 +121,7 @@ class View:
         self._swap(idx, value)
 
     def swap(self, value: Array, idx: object = ()) -> Any:
-        """Replace the elements; returns those that were there."""
+        """Replace the elements; returns the old ones."""
         return self._swap(idx, value)
 
     def addupdate(self, value: ArrayLike, idx: object = ()) -> None:
@@ -239,12 +239,12 @@ def new_ref(
 
     init_val: an array or number; the dtype of the reference is not weak. memory_space: for kernels.
     kind: None; or 'no_grad_no_remat' for arrays in which a differentiated function leaves notes:
-        what is written has no derivative, and rematerialisation does not write again.
+    written values have no derivative, and rematerialisation does not write again.
     pin: whether the buffer stays in its place, which no compiler here can promise: True raises
         NotImplementedError.
     Under `jit` and inside of loops it works as outside; a reference cannot be returned by a
-    function that is transformed. Raises TypeError for what is no array, ValueError for another
-    kind.
+    function that is transformed. Raises TypeError for an object that is no array, ValueError for
+    another kind.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> ref = jax.new_ref(jnp.zeros(3))
@@ -325,7 +325,7 @@ def _reference(op: str, ref: Any) -> Any:
 def get(ref: Any, idx: object = None) -> Any:
     """ref[idx]: the elements that an index of NumPy names; all of them for None.
 
-    Raises ValueError for an integer outside, TypeError for what is no reference.
+    Raises ValueError for an integer outside, TypeError for an object that is no reference.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.ref.get(jax.new_ref(jnp.arange(3)), 1)
@@ -380,7 +380,7 @@ def _ref_getitem(ref: object, idx: object) -> Any:
 def _ref_setitem(ref: object, idx: object, x: ArrayLike) -> None:
     """Replace the elements that an index names."""
     if type(ref) is Ref and current_trace() is EVAL and type(x) in _PLAIN:
-        # Written out, without views: this is what loops in Python do (benchmarks/).
+        # Written out, without views: Python loops spend their time here (benchmarks/).
         part = ref.aval.inner
         views: tuple[Index, ...] = ()
         places: tuple[Any, ...] = ()
@@ -425,7 +425,7 @@ for _name, _member in METHODS.items():
 
 
 def _for_traced(name: str, of_array: Any) -> Any:
-    """A member of traced values: of references what references have, of arrays what arrays have."""
+    """A member of traced values: the references' member for references, the arrays' for arrays."""
     own = METHODS[name]
     if isinstance(own, property):
         return property(
@@ -441,8 +441,8 @@ def _for_traced(name: str, of_array: Any) -> Any:
 
 
 def _otherwise(x: Array, name: str) -> Any:
-    """Members of traced references, and of values of high types, that arrays do not have, and what
-    no traced value has."""
+    """Members that only traced references and values of high types have, not arrays; and members
+    that no traced value has."""
     if name != "aval" and x.aval.is_high and type(x.aval) is not RefType:
         return of_high(x, name)
     own = METHODS.get(name)
@@ -476,7 +476,7 @@ def _unflatten(static: Any, children: Sequence[Any]) -> View:
     operands = tuple([next(rest) if n is None else n for n in known])
     view = object.__new__(View)
     view.ref, view.transforms, view._operands = ref, transforms, operands
-    if isinstance(ref, Ref | Tracer) and is_reference(typeof(ref)):  # else what stands for leaves
+    if isinstance(ref, Ref | Tracer) and is_reference(typeof(ref)):  # else stand-ins for leaves
         inner = _reference_parts.part_aval(
             typeof(ref).inner, transforms, tuple(map(typeof, operands))
         )

@@ -234,8 +234,8 @@ def _scatter(x: Any, places: Any, values: Any) -> Any:
 
 @fast(static=("axis", "size"))
 def _runs(x: Array, found: _Runs, fill: Any, axis: int, size: int) -> tuple[Any, Any, Any]:
-    """Values, first places and lengths of the first `size` runs; those that do not exist are like
-    the first one."""
+    """Values, first places and lengths of the first `size` runs; missing runs repeat the first
+    one."""
     n, (order, rank, begins, _, count) = x.shape[axis], found
     target = where(begins, rank, size)
     # Where the size is dynamic every run exists.
@@ -530,7 +530,7 @@ def setxor1d(
 
 
 def _order_of(values: Any, chosen: Any) -> Any:
-    """The places that sort values, those that are chosen first."""
+    """The places that sort values, with chosen ones in front."""
     places = _shapes.iota(np.int32, values.shape[0])
     *_, order = _sorting.sort([_elementwise.bitwise_not(chosen), values, places], 0, num_keys=2)
     return order

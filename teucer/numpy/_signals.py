@@ -294,7 +294,9 @@ def _area(y: Array, x: Array, axis: int, given: bool) -> Any:
     if not given and not x.ndim and _is_long(y, axis):
         area = x * _sum_of_means(y, axis)
         return convert(area, area.dtype)
-    behind = axis - y.ndim  # counted from the end, also of what broadcasting gives more axes
+    behind = (
+        axis - y.ndim
+    )  # counted from the end, also for operands that broadcasting gives more axes
     if given and x.ndim == 1:
         x = _structure.reshape(_diff(x, 1, 0), (max_dim(x.shape[0] - 1, 0),) + (1,) * (-behind - 1))
     elif given:

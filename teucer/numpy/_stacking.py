@@ -344,8 +344,8 @@ def repeat(
     """a with each element repeated, along an axis or flattened.
 
     repeats: how often, once for all or for each element. total_repeat_length: the size of the
-    result's axis; needed where repeats is traced. A longer result is cut off; what is missing
-    repeats the last element.
+    result's axis; needed where repeats is traced. A longer result is cut off; missing elements
+    repeat the last one.
     Raises ConcretizationTypeError if the length is not known, ValueError if the number of repeats
     does not fit.
 

@@ -49,8 +49,8 @@ def take(
 ) -> Array:
     """The elements of a at integer places of an axis, of the flattened array if it is None.
 
-    mode: what places outside give: "fill" (the default): fill_value, by default NaN or the least
-    signed or greatest unsigned integer; "clip": the nearest element; "wrap": the places count
+    mode: the result for places outside: "fill" (the default): fill_value, by default NaN or the
+    least signed or greatest unsigned integer; "clip": the nearest element; "wrap": the places count
     around. Negative ones count from the end, except with "clip".
     Raises ValueError for places that are not integers.
 
@@ -181,7 +181,7 @@ def _take_along(x: Any, places: Any, axis: int, options: Options) -> Any:
 
 
 def _by_comparison(x: Any, places: object, axis: int, options: Options) -> Any:
-    """For each line, the elements whose own place is asked for; zero where there is none."""
+    """For each line, the elements at the wanted places; zero if there is none."""
     places = _shapes.expand_dims(_wrapped(places, x.shape[axis], options), (axis + 1,))
     shape = (*places.shape[: axis + 1], *x.shape[axis:])
     own = _shapes.broadcasted_iota(places.dtype, shape, axis + 1)

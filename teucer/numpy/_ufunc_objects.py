@@ -267,9 +267,9 @@ class ufunc:
     def reduceat(
         self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None
     ) -> Any:
-        """For each index the elements from it up to the next one joined, from the first to the
-        last; the one at it alone where the next is not above. NaN, or what stands for it among
-        integers, for an index that is out of bounds.
+        """For each index, the elements from it up to the next index, joined in order; only the
+        element at the index if the next one is not greater. For an index out of bounds: NaN, or the
+        fill value of integers.
 
         Raises ValueError for indices that are no integers along one axis.
         """

@@ -1,4 +1,5 @@
-"""x.at[key]: arrays with some elements changed, and reads with a choice of what lies outside."""
+"""x.at[key]: arrays with some elements changed, and reads with a choice of values for places
+outside."""
 
 from __future__ import annotations
 

@@ -49,8 +49,8 @@ def vectorize(
     excluded: Collection[int | str] = frozenset(),
     signature: str | None = None,
 ) -> Any:
-    """A function of arrays from one of single elements, or of those with the axes that signature
-    names.
+    """A function of arrays from a function of single elements, or of arrays with the axes that
+    signature names.
 
     The other axes of the arguments, in front, broadcast together. excluded: arguments passed on as
     they are, by position or name. The function is traced with vmap, so it may be transformed.

@@ -47,8 +47,8 @@ def _like(x: Any, value: Any) -> Any:
 
 
 class _Floats:
-    """Arithmetic with numbers and floats of one shape: the formulas of the papers, as they stand
-    there."""
+    """Arithmetic with numbers and floats of one shape, so that formulas can be written as in the
+    papers."""
 
     __slots__ = ("x",)
 
@@ -362,7 +362,7 @@ def multinomial(
     dtype: DTypeLike | None = None,
     unroll: int = 1,
 ) -> Array:
-    """Numbers of trials, of n in all, that fall into each category.
+    """The number of trials, of n in all, that fall into each category.
 
     p: probabilities of the categories along the last axis. n: broadcasts to the other axes.
     shape: of the sample, the axis of the categories included. unroll: as of `lax.scan`.

@@ -1,4 +1,4 @@
-"""Samples of the gamma distribution, and of those that are made of them.
+"""Samples of the gamma distribution, and of distributions made of it.
 
 Beta, Dirichlet, chi-square, F, Student's t, balls.
 """
@@ -127,7 +127,7 @@ random_gamma_p = RandomGamma()
 
 
 def _each(keys: Array, alpha: Any, log_space: bool, alone: bool) -> Any:
-    """A sample of each alpha; a key is split for those that it serves."""
+    """A sample for each alpha; a key is split for the alphas that it serves."""
     own = random_split_p.call(
         keys, shape=(prod(np.shape(alpha)[typeof(keys).ndim :]),), **as_drawn()
     )[0]

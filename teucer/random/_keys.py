@@ -88,8 +88,8 @@ def is_key(x: Any) -> bool:
 def key(seed: int | ArrayLike, *, impl: object = None, dtype: DTypeLike | None = None) -> Array:
     """A random key from an integer.
 
-    seed: an integer, or integer scalar array; 64 bits of it count where 64-bit types are on, else
-    the lower 32.
+    seed: an integer, or integer scalar array; Its 64 bits count if 64-bit types are on, else the
+    lower 32.
     impl: the generator by name: threefry2x32, threefry4x32, philox2x32, philox4x32, rbg or
     unsafe_rbg.
     dtype: the generator by the dtype of its keys.
@@ -303,7 +303,7 @@ def wrap_key_data(
 
 
 def key_impl(keys: ArrayLike) -> Any:
-    """The name of the generator of keys: what `key(seed, impl=...)` takes.
+    """The name of the generator of keys, as for `key(seed, impl=...)`.
 
     >>> key_impl(key(0))
     'threefry2x32'

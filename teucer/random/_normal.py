@@ -1,4 +1,4 @@
-"""Normal samples, and what is made of them: by the inverse of the error function."""
+"""Normal samples, by the inverse of the error function, and samples made of them."""
 
 from __future__ import annotations
 
@@ -103,9 +103,10 @@ def truncated_normal(
     *,
     out_sharding: OutSharding = None,
 ) -> Array:
-    """Normal samples between lower and upper: a normal distribution cut off at both ends. lower,
-    upper: floats that broadcast to the shape, which by default is theirs.
-    Raises ValueError for a dtype that is no float, or shapes that do not broadcast.
+    """Normal samples between lower and upper: a normal distribution cut off at both ends.
+
+    lower, upper: floats that broadcast to the shape, which by default is theirs. Raises ValueError
+    for a dtype that is no float, or shapes that do not broadcast.
 
     >>> from teucer import random
     >>> random.truncated_normal(random.key(0), -1, 1)
@@ -354,7 +355,8 @@ def orthogonal(
     """Matrices uniformly distributed among the orthogonal ones, or unitary ones for a complex
     dtype.
 
-    n, m: rows and columns, m = n by default; what is longer has orthonormal rows or columns.
+    n, m: rows and columns, m = n by default. Of another shape, the shorter side's rows or columns
+    are orthonormal.
     Raises ValueError for a negative size or a dtype that is neither float nor complex.
 
     >>> from teucer import random

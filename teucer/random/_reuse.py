@@ -3,7 +3,8 @@
 An analysis of jaxprs, and the keys that eager calls have used (`jax_debug_key_reuse`).
 
 Every element of an array of keys has an identity, a number. Operations that only move keys move the
-numbers; what draws from a key, or splits it, uses its number up; what makes keys makes new numbers.
+numbers; an operation that draws from a key, or splits it, uses its number up; an operation that
+makes keys makes new numbers.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ def is_key(aval: Any) -> bool:
 
 
 class Use(NamedTuple):
-    """The use that a jaxpr makes of the keys among its inputs.
+    """A jaxpr's use of the keys among its inputs.
 
-    inputs: the numbers of its inputs, None for those that are no keys. used: the numbers that are
-    used up. outputs: the numbers of its results: of inputs, or new ones.
+    inputs: the numbers of its inputs, None for inputs that are no keys. used: the numbers that are
+    used up. outputs: the numbers of its results: numbers of inputs, or new ones.
     """
 
     inputs: tuple[Numbers | None, ...]
@@ -225,15 +226,13 @@ def _slice(
 
 
 def _called(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
-    """A call; of what else an equation does with programs nothing is known."""
+    """The rule of a call. Nothing is known of equations that use programs in another way."""
     for inner in jaxprs_in_params(eqn.params):
         use_of(inner)  # each is looked at by itself
     call = structure.of(eqn, operands) or structure.presumed(eqn, operands)
     if not isinstance(call, structure.Call):
         return _unknown(walk, eqn, operands)
-    if (
-        eqn.primitive is remat_p and eqn.params["differentiated"]
-    ):  # it computes again what has been computed
+    if eqn.primitive is remat_p and eqn.params["differentiated"]:  # it recomputes values
         return _fresh(walk, eqn, operands)
     return walk.call(use_of(call.body.jaxpr), operands, eqn, lambda i: i)
 
@@ -385,7 +384,7 @@ def note_use(jaxpr: Jaxpr, args: Sequence[Any], what: str) -> None:
     """Raise KeyReuseError if a call uses a key twice, or one that was used before; else note what
     it uses.
 
-    what: of what is called, for the message.
+    what: the name of the function, for the message.
     """
     if not any(is_key(v.aval) for v in jaxpr.invars) and not _makes_keys(jaxpr):
         return

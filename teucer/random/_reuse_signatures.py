@@ -155,7 +155,7 @@ def function_type_signature(fun: Callable[..., object], *args: object) -> KeyReu
 
 
 class _Signatures(dict[Any, KeyReuseSignature]):
-    """Signatures by primitive. One that is set is what the check goes by from then on."""
+    """Signatures by primitive. A signature that is set replaces the check's rule from then on."""
 
     def __setitem__(self, primitive: Primitive, signature: KeyReuseSignature) -> None:
         super().__setitem__(primitive, signature)

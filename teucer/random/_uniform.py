@@ -127,7 +127,7 @@ def uniform(
     if np.ndim(minval) or np.ndim(maxval):
         bounds = broadcast_shapes(np.shape(minval), np.shape(maxval))
         if size == () and set(bounds) == {1}:
-            size = bounds  # as JAX, which libraries rely on
+            size = bounds  # as in JAX; libraries rely on it
         broadcast_shape("uniform", size, minval, maxval)
     return place(
         between(

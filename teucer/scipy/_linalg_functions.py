@@ -265,7 +265,7 @@ def _by_columns(
     """An upper triangular matrix with a given diagonal.
 
     Its column k above the diagonal solves the first k rows of `matrix @ x = right`.
-    Here matrix, right = system(the columns before k, what t has above its diagonal in column k,
+    Here matrix, right = system(the columns before k, t's elements above the diagonal in column k,
     values[k], t[k, k]). A zero on the diagonal is taken for 1.
     """
     n = t.shape[-1]

@@ -60,7 +60,7 @@ def matrices(name: str, *xs: Value) -> list[Array]:
 
 
 def of_one_rank(*xs: Array) -> list[Array]:
-    """Operands with as many axes each: those that lack some get axes of size 1 before theirs."""
+    """Operands with as many axes each: missing axes, of size 1, are added in front."""
     rank = max(x.ndim for x in xs)
     return [jnp.reshape(x, ((1,) * (rank - x.ndim) + x.shape)) for x in xs]
 

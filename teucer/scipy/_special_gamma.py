@@ -1,4 +1,4 @@
-"""The gamma function and what follows from it: factorials, beta functions, polygamma, zeta."""
+"""The gamma function and related functions: factorials, beta functions, polygamma, zeta."""
 
 from __future__ import annotations
 
@@ -343,7 +343,7 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
 
 
 def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
-    """The number of ways to choose k of N things, without order; with repetition, those that may be
+    """The number of ways to choose k of N things, without order; with repetition, things may be
     chosen again.
 
     >>> round(float(comb(4., 2.)), 4)

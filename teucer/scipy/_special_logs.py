@@ -129,7 +129,7 @@ def _excess(u: Array) -> Any:
 
 @fast
 def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
-    """p log(p / q) - p + q: what an element adds to the Kullback-Leibler divergence. Raises
+    """p log(p / q) - p + q: an element's term in the Kullback-Leibler divergence. Raises
     ValueError for complex numbers.
 
     >>> kl_div(2., 2.)

@@ -76,7 +76,7 @@ def _owens_t_jvp(primals: Arrays, tangents: Arrays) -> tuple[Any, Any]:
 
 def _quadrature(h: Array, a: Array) -> Any:
     """T(h, a) for h >= 0 and a in [0, 1]."""
-    # Beyond `reach` the integrand is below the precision of what it starts with.
+    # Beyond `reach` the integrand is below the precision of its first value.
     count, reach = (16, 6.0) if jnp.finfo(h.dtype).bits <= 32 else (32, 8.7)
     end = jnp.minimum(a, reach / jnp.maximum(h, 1.0))
     total = jnp.zeros_like(h)

@@ -28,7 +28,7 @@ class RegularGridInterpolator:
 
     points: n vectors of places, strictly increasing or decreasing. values: T[sizes of points, ...].
     method: "linear" or "nearest".
-    fill_value: what is returned outside of the grid; None: values are extrapolated.
+    fill_value: the result outside of the grid; None: values are extrapolated.
     Raises ValueError for another method, or if sizes do not fit; NotImplementedError for
     bounds_error: under `jit` places are not known.
 

@@ -43,8 +43,8 @@ def map_coordinates(
     input: T[...], of n axes. coordinates: n arrays or lists, of shapes that broadcast, of places
     along each axis  ->  T[common shape]
     order: 0, the nearest element, or 1, linear interpolation.
-    mode: what is beyond the ends: "constant" (cval), "nearest" (the element at the end), "wrap",
-    "mirror" (about the centre of the element at the end), or "reflect" (about its edge).
+    mode: the elements beyond the ends: "constant" (cval), "nearest" (the element at the end),
+    "wrap", "mirror" (about the centre of the element at the end), or "reflect" (about its edge).
     Results for integers are rounded.
     Raises ValueError if there are not n coordinates, NotImplementedError for another order or mode.
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["OptimizeResults", "minimize"]
 __dir__ = listing(__name__, __all__)
 
-# The conditions of Wolfe: what share of the slope the function must fall by, and what share of it
-# may be left.
+# The conditions of Wolfe: the share of the slope by which the function must fall, and the share of
+# it that may be left.
 _FALL, _LEFT = 1e-4, 0.9
 
 
@@ -113,8 +113,8 @@ def minimize(
 class _State(NamedTuple):
     """A step of the iteration.
 
-    memory: what the method knows of the Hessian. failed: that no step was found. settled: that the
-    function falls no more.
+    memory: the method's approximation of the Hessian. failed: whether no step was found. settled:
+    whether the function falls no more.
     """
 
     x: Any
@@ -259,8 +259,8 @@ def _two_loops(pairs: _Pairs, g: Array) -> Any:
 
 
 def _remembered(pairs: _Pairs, s: Array, y: Array, is_first: object) -> Any:
-    """The pairs with another one in place of the oldest; as they are where the curvature is
-    none."""
+    """The pairs with another one in place of the oldest; unchanged if the curvature is not
+    positive."""
     curvature = jnp.vdot(y, s)
     usable = curvature > 0
     safe = jnp.where(usable, curvature, 1.0)
@@ -307,7 +307,7 @@ class _Search(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """The step length, what the function is there, and how often it was evaluated."""
+    """The step length, the function's value there, and the number of evaluations."""
 
     t: Any
     f: Any
@@ -336,7 +336,7 @@ def _line_search(
         )
         high = jnp.where(is_long, search.t, search.high)
         width = high - low
-        # The minimum of the parabola through what is known, kept off the ends.
+        # The minimum of the parabola through the known values, kept off the ends.
         bend = 2 * (f - low_f - low_slope * width)
         share = jnp.where(
             is_long & (bend > 0), -low_slope * width / jnp.where(bend > 0, bend, 1.0), 0.5

@@ -1,1 +1,1 @@
-"""The rules: one function each, from a program to what it finds."""
+"""The rules: one function each, from a program to findings."""

@@ -73,7 +73,7 @@ def _twice(v: Value, why: str) -> Found:
 
 
 def _linear(x: Value) -> Iterator[Value]:
-    """A value, and those that it is a multiple of."""
+    """A value, and the values that it is a multiple of."""
     queue, seen = [x], {id(x)}
     while queue:
         value = queue.pop()
@@ -112,7 +112,8 @@ def _is_near(x: float | None, y: float) -> bool:
 
 
 def gradients_of_all(program: Program) -> Iterator[Found]:
-    """T602: the gradient of what is replicated, summed over devices, and given as each one's."""
+    """T602: a gradient of replicated values that was summed over devices, but is returned as a
+    value of each device."""
     for v in program.graph.of("whole"):
         if v.eqn is None or v.context.mesh is not None:
             continue
@@ -189,7 +190,7 @@ def _beside(
 
 
 def collectives(program: Program) -> Iterator[Found]:
-    """T604: what devices tell each other, and need not; asked of the compiler."""
+    """T604: needless communication of devices, found in the compiled program."""
     if not program.settings.compiled or program.traced.job.placement.mesh is None:
         return
     jitted = program.fun if hasattr(program.fun, "trace") else jit(program.fun)

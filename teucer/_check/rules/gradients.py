@@ -1,4 +1,4 @@
-"""Rules on gradients: what has none, and activations that are flat."""
+"""Rules on gradients: values without a gradient, and flat activations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def zero_gradients(program: Program) -> Iterator[Found]:
 
 
 def _is_zero_derivative(v: Value) -> bool:
-    """Whether a derivative that depends on nothing was made an array of zeros here."""
+    """Whether this equation makes the zeros of a derivative that depends on nothing."""
     if v.eqn is None or v.eqn.place is None or v.range[:2] != (0, 0):
         return False
     codes = v.eqn.place.raw_frames()[0]
@@ -67,7 +67,7 @@ def _is_flat(v: Value) -> bool:
 
 
 def without_gradient(program: Program) -> Iterator[Found]:
-    """T703: a loss that depends on its arguments only by ways that have no gradient."""
+    """T703: a loss that depends on its arguments only through operations without a gradient."""
     name = fun_name(program.fun).lower()
     if _METRIC.search(name) or (program.settings.called and not _LOSS.search(name)):
         return

@@ -93,7 +93,7 @@ def _log(v: Value) -> Iterator[Found]:
 
 
 def _is_whole(x: Value) -> bool:
-    """Whether a value holds whole numbers, of which 1 + x is exact."""
+    """Whether a value holds whole numbers, so that 1 + x is exact."""
     for _ in range(4):
         if x.dtype is None:
             return False
@@ -170,7 +170,7 @@ def variances(program: Program) -> Iterator[Found]:
 
 
 def _squared(x: Value) -> Value | None:
-    """What a value is the square of."""
+    """The value whose square a value is."""
     x = plain(x)
     if x.op == "square" or (x.op == "integer_pow" and x.params["y"] == 2):
         return x.operands[0]
@@ -182,7 +182,7 @@ def _squared(x: Value) -> Value | None:
 
 
 def _mean_of(x: Value) -> Value | None:
-    """What a value is the mean of: a sum, divided by a number."""
+    """The values whose mean a value is: a sum, divided by a number."""
     x = plain(x)
     if x.op == "div" and number_of(x.operands[1]) is not None:
         total = plain(x.operands[0])
@@ -280,8 +280,8 @@ def wheres(program: Program) -> Iterator[Found]:
 
 
 def _singular(x: Value, compared: list[Value], depth: int) -> Value | None:
-    """The operation with an infinite derivative, of what the condition asks about, that a value
-    is made by."""
+    """The operation with an infinite derivative that makes a value, if its operand is in the
+    condition."""
     x = plain(x)
     if x.op in _SINGULAR and x.is_float:
         operand = x.operands[_SINGULAR[x.op]]

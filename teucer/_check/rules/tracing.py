@@ -1,4 +1,4 @@
-"""What tracing itself says: errors as findings."""
+"""Errors of tracing as findings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOT_KNOWN = re.compile(r"This concrete value was not available|is traced; its v
 
 
 def of_error(err: Exception, line: Line | None) -> Found | None:
-    """What an error of tracing means; None for those that are not about types and sizes."""
+    """The finding for an error of tracing; None for errors that are not about types and sizes."""
     text = str(err)
     first, _, rest = text.partition("\n")
     lines = [part.strip() for part in rest.splitlines() if part.strip()]

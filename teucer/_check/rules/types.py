@@ -1,4 +1,4 @@
-"""Rules on types of arguments and results: what compiles again."""
+"""Rules on types of arguments and results that make programs compile again."""
 
 from __future__ import annotations
 

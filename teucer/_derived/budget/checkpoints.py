@@ -20,7 +20,7 @@ from teucer._xla.client import platform_of
 
 
 class _Call(NamedTuple):
-    """A call of a function: its plan, and what is to be run by it."""
+    """A call of a function: its plan, and the program to be run by it."""
 
     plan: Plan
     operands: Sequence[Any]
@@ -85,7 +85,7 @@ def _of_types(
     numbers: Sequence[int],
     names: Sequence[str],
 ) -> Plan:
-    """The plan for arguments that may be types: traced on stand-ins."""
+    """The plan for arguments, which may be types. Traced on stand-ins."""
     from teucer._derived.stages import jit  # here, since few ask for plans
 
     found: list[Plan] = []

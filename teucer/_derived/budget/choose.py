@@ -1,7 +1,7 @@
 """One way for each kind of segment, so that all together keep a budget: a knapsack.
 
-The backward pass has in memory what is kept, and what one segment needs at a time. For each bound
-of the latter the former is a multiple-choice knapsack, solved by lists of undominated states
+The backward pass holds all kept values, and the values that one segment needs at a time. For each
+bound of the latter the former is a multiple-choice knapsack, solved by lists of undominated states
 (Nemhauser and Ullmann, Management Science 15 (1969) 494).
 """
 
@@ -30,8 +30,8 @@ class _State(NamedTuple):
 
 
 def choose(kinds: Sequence[Sequence[Load]], budget: float) -> list[int] | None:
-    """For each kind the number of its way, so that the most that is kept, and needed beside, is
-    within the budget, in least seconds; None if no ways are."""
+    """For each kind the number of its way: the fastest choice whose peak, kept values and those
+    needed beside, is within the budget; None if there is none."""
     best: _State | None = None
     for bound in _bounds(kinds):
         found = _knapsack(kinds, bound, budget - bound)
@@ -51,7 +51,7 @@ def least(kinds: Sequence[Sequence[Load]]) -> int:
 
 
 def _bounds(kinds: Sequence[Sequence[Load]]) -> list[int]:
-    """Bytes that one segment may need: those that some way needs."""
+    """Candidate limits on the bytes that one segment may need: the needs of all ways."""
     found = sorted({load.back for loads in kinds for load in loads})
     smallest = max((min(load.back for load in loads) for loads in kinds), default=0)
     found = [bound for bound in found if bound >= smallest] or [smallest]

@@ -32,8 +32,8 @@ class Maker(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """needed: the values that the backward pass needs. sizes: of those that may be kept, in
-    bytes. Values that nothing makes are there anyway."""
+    """needed: the values that the backward pass needs. sizes: of values that may be kept, in bytes.
+    Values without a maker are kept anyway."""
 
     makers: tuple[Maker, ...]
     needed: frozenset[int]
@@ -62,8 +62,8 @@ def choice(graph: Graph, kept: Iterable[int]) -> Choice:
 
 
 def frontier(graph: Graph) -> list[Choice]:
-    """Choices of which none takes both more bytes and more seconds than another, those that keep
-    least first."""
+    """The best choices, which no other beats in both bytes and seconds; those that keep least
+    first."""
     graph = _relevant(graph)
     if len(graph.sizes) <= EXHAUSTIVE:
         values = sorted(graph.sizes)
@@ -97,7 +97,7 @@ def _thinned(choices: Sequence[Choice]) -> list[Choice]:
 
 
 def _relevant(graph: Graph) -> Graph:
-    """The graph without what nothing that is needed is made of."""
+    """The graph without values and makers that no needed value depends on."""
     wanted, makers = set(graph.needed), []
     for maker in reversed(graph.makers):
         if not wanted.isdisjoint(maker.gives):

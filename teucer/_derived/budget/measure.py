@@ -47,8 +47,9 @@ class Measured(NamedTuple):
 def measure(
     closed: ClosedJaxpr, free: Sequence[bool], apart: Sequence[bool], speeds: Speeds
 ) -> Measured:
-    """The cost of differentiating a program by all of its operands. free: operands that are kept
-    anyway. apart: operands whose cotangents do not count in `back`.
+    """The cost of differentiating a program by all of its operands.
+
+    free: operands that are kept anyway. apart: operands whose cotangents do not count in `back`.
     """
     split, moving = split_of(closed)
     n_known = sum(not u for u in split.unknown_outs)
@@ -122,8 +123,8 @@ def _both(split: Split, transposed: ClosedJaxpr) -> Jaxpr:
 
 
 def _kept(run: Run, cotangents: Sequence[Var]) -> list[Var]:
-    """The values that the forward pass makes or is given, and that the backward pass uses: what
-    depends on cotangents. Values that are computed where they are used are not kept."""
+    """The values that the forward pass makes or is given, and that the backward pass (equations
+    that depend on cotangents) uses. Values that are computed at their use do not count."""
     tainted: set[Atom] = set(cotangents)
     first = len(run.jaxpr.eqns)
     for i, eqn in enumerate(run.jaxpr.eqns):
@@ -155,8 +156,8 @@ def _through(run: Run, v: Var, first: int) -> bool:
 
 
 def split_of(closed: ClosedJaxpr) -> tuple[Split, list[bool]]:
-    """The derivative of a program, cut in what the forward pass computes and the rest; and by
-    which operands."""
+    """The derivative of a program, cut into the forward pass and the rest; and the operands by
+    which it is taken."""
     moving = [is_inexact(aval) for aval in closed.in_avals]
     jvp, _ = jvp_jaxpr(closed, moving, False)
     unknown = [False] * len(moving) + [True] * sum(moving)

@@ -37,9 +37,9 @@ class Chosen(NamedTuple):
 class Plan(NamedTuple):
     """The values that are kept, recomputed and offloaded, with their cost in bytes and seconds.
 
-    budget: what may be in memory; of a share, what may be kept. peak, kept: predicted. without:
-    both, where all is kept. smallest: the smallest budget that can be kept. seconds: of the
-    forward and the backward pass, by the cost model of the target; `least_seconds` where all is
+    budget: bytes that may be in memory; of a share, what may be kept. peak, kept: predicted.
+    without: both, where all is kept. smallest: the smallest budget that can be kept. seconds: of
+    the forward and the backward pass, by the cost model of the target; `least_seconds` where all is
     kept.
     """
 
@@ -175,8 +175,8 @@ class _Segmented:
         return min(plain, key=lambda way: way.measured.own)
 
     def predicted(self, choice: Sequence[int]) -> tuple[int, int]:
-        """The peak, and what is kept, each value once, but for parts of the program's inputs. The
-        backward pass frees what was kept for later segments."""
+        """The peak, and the bytes kept, each value counted once, without parts of the program's
+        inputs. The backward pass frees values kept for later segments."""
         kept: dict[Any, int] = {}
         found = self.rewritten(choice)
         peak, waiting = 0, sum(self._waits(program, way) for program, way in found)
@@ -205,7 +205,7 @@ class _Segmented:
 
 
 def _runs(kind: Sequence[Segment], group: int) -> list[list[Segment]]:
-    """Segments of a kind in groups of those that follow one another, of at most so many."""
+    """Segments of a kind in groups of neighbours, each of at most so many."""
     found: list[list[Segment]] = []
     for part in kind:
         last = found[-1] if found else []

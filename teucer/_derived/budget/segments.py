@@ -94,7 +94,8 @@ def is_scan(eqn: Eqn) -> bool:
 
 
 def program_of(jaxpr: Jaxpr, start: int, stop: int) -> Jaxpr:
-    """Some equations as a program: of what they take, what later ones need."""
+    """Some equations as a program, from the values that they take to the values that later
+    equations need."""
     eqns = jaxpr.eqns[start:stop]
     made = {v for eqn in eqns for v in eqn.outvars}
     taken = dict.fromkeys(

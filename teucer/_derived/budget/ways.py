@@ -1,5 +1,5 @@
-"""The ways to run a segment: keep all for the backward pass, or compute it again from what a cut of
-its graph keeps."""
+"""The ways to run a segment: keep all values for the backward pass, or recompute them from the
+values that a cut of its graph keeps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SAVED, _OFFLOADED, _VALUE = "budget: saved", "budget: offloaded", "budget: valu
 
 
 class Planned:
-    """The policy of checkpoints that a plan makes: what it named is saved."""
+    """The policy of checkpoints that a plan makes: values that it named are saved."""
 
     def __init__(self) -> None:
         self.plan: Any = None
@@ -160,7 +160,7 @@ def _named(program: Jaxpr, chosen: frozenset[int], name: str, inputs: Sequence[i
 
 
 def _choices(program: Jaxpr, speeds: Speeds) -> list[frozenset[int]]:
-    """Sets of values to save, by number among those that the program computes."""
+    """Sets of values to save, by their numbers among computed values."""
     graph, numbers = graph_of(program, speeds)
     return [frozenset(numbers[v] for v in found.kept) for found in frontier(graph)]
 

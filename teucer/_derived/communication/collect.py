@@ -1,4 +1,4 @@
-"""The collectives of a compiled program: where they come from, and what would remove them."""
+"""The collectives of a compiled program: their lines, and remedies that would remove them."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ _HANDS_ON = {
 def communication(f: Callable[..., object], *args: object, **kwargs: object) -> Communication:
     """The communication of a call: the collectives of its program.
 
-    f: a function, jitted or not. args, kwargs: what it would be called with: arrays over a mesh, or
+    f: a function, jitted or not. args, kwargs: its arguments: arrays over a mesh, or
     ShapeDtypeStructs with shardings. It is compiled, and not called.
-    Returns a table of `Collective` rows: kind, types and bytes a device, axes, line, and what would
-    remove it.
+    Returns a table of `Collective` rows: kind, types, bytes for each device, axes, line, and a
+    remedy.
 
     >>> import teucer as jax
     >>> mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, final, overload
 class Collective(NamedTuple):
     """One collective of a compiled program.
 
-    kind: XLA's name of it, such as 'all-reduce'. types: of what a device gives to it. bytes: the
+    kind: XLA's name of it, such as 'all-reduce'. types: of a device's operands. bytes: the
     size of that. sent: what a device sends each time, if they send in a ring. times: how often it
     runs in a call, nan if that depends on values. axes: the mesh axes that it is along, None if
     they are none of the mesh. devices: how many take part together. operation: the equation that it
-    comes from. line: file and line of the user's program. remedy: what would remove it.
+    comes from. line: file and line of the user's program. remedy: a change that would remove it.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class Communication:
 
     @property
     def sent(self) -> float:
-        """Bytes that a device sends in a call; what runs an unknown number of times counts once."""
+        """Bytes that a device sends in a call. A loop of unknown length counts once."""
         return sum(c.sent * (1 if math.isnan(c.times) else c.times) for c in self)
 
     @property

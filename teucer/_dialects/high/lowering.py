@@ -1,9 +1,10 @@
 """The lowering of high types.
 
-A jaxpr with values of types of libraries becomes one on arrays and references (docs/high_types.md).
+A jaxpr with values of libraries' types becomes a jaxpr on arrays and references
+(docs/high_types.md).
 
-It evaluates the jaxpr on high values that hold traced arrays: each high primitive is what its own
-implementation makes of it.
+It evaluates the jaxpr on high values that hold traced arrays: each high primitive is replaced by
+its own implementation.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class Operands(NamedTuple):
 
 
 class Low(NamedTuple):
-    """A jaxpr on low values: (low inputs) -> (low results, then what the inputs that change hold at
-    the end).
+    """A jaxpr on low values: (low inputs) -> (low results, then the last low values of inputs that
+    change).
 
     outs: the types of the high results. ends: for each input that changes its number, its type, and
     its last state.
@@ -154,7 +155,7 @@ def _write(
     begin: AvalQDD,
     end: AvalQDD,
 ) -> None:
-    """Put what a value holds at the end of a loop's step into references."""
+    """Store the low values of a value, at the end of a loop's step, in references."""
     refuse_other_state(begin, end, "a step of a loop leaves it holding something else than before")
     for ref, old, new in zip(refs, first, last, strict=True):
         if new is not old:
@@ -185,7 +186,7 @@ def refuse_mutable(primitive: Primitive, avals: Sequence[Aval]) -> None:
 def put_back(
     operands: Sequence[Value], avals: Sequence[AvalQDD], refs: dict[int, list[Value]]
 ) -> None:
-    """Give operands that change what a loop has left in their references."""
+    """Give operands that change the new state, from their references after a loop."""
     done = set()
     for x, aval in zip(operands, avals, strict=True):
         if id(x) in refs and id(x) not in done:

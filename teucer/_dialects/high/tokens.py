@@ -1,4 +1,4 @@
-"""Tokens: values without content, whose use says what comes before what.
+"""Tokens: values without content, whose use orders operations.
 
 Their type is a high one, made of a boolean.
 """

@@ -249,8 +249,8 @@ class HighType(Aval):
         raise self._lacks("unshard")
 
     def nospec(self, mesh: object, check_vma: bool, all_names: tuple[object, ...]) -> Any:
-        """A spec by which each device keeps a value of its own, along the mesh axes named: what a
-        derivative keeps of shard_map."""
+        """A spec by which each device along the named mesh axes keeps a value of its own: for
+        residuals of shard_map."""
         raise self._lacks("nospec")
 
     def normalize(self) -> Any:
@@ -263,8 +263,8 @@ class HighType(Aval):
 
 
 class MutableHighType(HighType):
-    """A high type whose values change. What one holds is its state (JAX's "qdd"), which the type
-    does not say.
+    """A high type whose values change. Its content is its state (JAX's "qdd"), which is no part of
+    the type.
 
     A value has a method `cur_qdd()` that gives its state, which is compared by `==` and hashed.
 
@@ -284,7 +284,7 @@ class MutableHighType(HighType):
         raise self._lacks("new_from_loval")
 
     def read_loval(self, state: object, val: Value, /) -> Sequence[Any]:
-        """Of what a value is made."""
+        """The low values of a value."""
         raise self._lacks("read_loval")
 
     def update_from_loval(self, state: object, val: Value, /, *lo_vals: Value) -> None:
@@ -296,8 +296,8 @@ class MutableHighType(HighType):
 
 
 class MutableQDD:
-    """The state of an operand while the types of a call are worked out: what it was, and what the
-    call makes of it."""
+    """The state of an operand while the types of a call are worked out: before, and after the
+    call."""
 
     __slots__ = ("cur_val", "init_val")
 

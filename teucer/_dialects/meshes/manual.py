@@ -55,6 +55,7 @@ def manual_computation(
     body: Callable[..., Sequence[Value]],
 ) -> tuple[Value, ...]:
     """Write `body`, a function of each device's parts, as a computation over manual mesh axes.
+
     inner: the types of the arguments' parts; avals: the types of results. The specs name the manual
     axes alone.
     """

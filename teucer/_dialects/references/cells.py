@@ -29,8 +29,8 @@ class Ref(metaclass=_RefMeta):
     """A reference to an array that changes: `ref[...]` reads it, `ref[...] = x` writes it. Made by
     `jax.new_ref`.
 
-    The array is the reference's own: it is a copy of what it was made of, and reading it gives a
-    copy, so that writes can be made in place.
+    The array is the reference's own: making a reference copies its first value, and reading copies
+    too. So writes can be made in place.
     """
 
     __slots__ = ("_array", "_gone", "_made", "aval", "__weakref__")
@@ -134,8 +134,8 @@ _given = _Given()
 
 
 def _part(ref: Ref) -> tuple[tuple[Any, ...], Any]:
-    """How a program knows a reference, and what messages call it. A reference that is given twice,
-    or that has ended, matches none."""
+    """A reference as a program knows it, with its name in messages. A reference that is given
+    twice, or that has ended, matches none."""
     refs = _given.refs
     if ref._gone or ref in refs:
         return (), object()

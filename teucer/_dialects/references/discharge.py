@@ -3,8 +3,8 @@
 A jaxpr that reads and writes references becomes one on the values of their arrays.
 
 An array that is changed is a further result. Reads and writes of one reference keep their order,
-since each write gives the value that later reads see; what has to do with different references may
-move.
+since each write gives the value that later reads see; operations on different references may change
+their order.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def discharged(
 
 
 class _Under(threading.local):
-    """Whether derivatives or batches are taken of what is discharged, so that rules of custom
-    functions are still to be asked."""
+    """Whether the discharged program will be differentiated or batched, so that rules of custom
+    functions must stay."""
 
     transformation = False
 
@@ -236,8 +236,8 @@ def without_references(
     nothing of them.
 
     The references that its jaxprs make within are discharged. Of those among its operands the
-    arrays are read before, and written after. References that nothing is done with, which are for
-    the rules of custom derivatives, are handed on as they are. None if there is nothing to do.
+    arrays are read before, and written after. References without any access, which only rules of
+    custom derivatives use, are handed on as they are. None if there is nothing to do.
     """
     if dialects.keeps_references[type(primitive)]:
         return None

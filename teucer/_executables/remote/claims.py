@@ -1,4 +1,4 @@
-"""Processes of one job divide what is to be compiled.
+"""Processes of one job divide the compilations among them.
 
 The first that needs a program claims it in the coordination service. The others wait until it has
 compiled and uploaded it, as long as it lives and with a bound, and fetch it.
@@ -58,7 +58,7 @@ def claim(name: str) -> Claim | None:
             by = state.client.blocking_key_value_get(f"{place}/by", _LOOK)
         except XlaRuntimeError:  # the service does not answer
             return None
-    if by == own:  # which compiles it a second time, since it was evicted
+    if by == own:  # this process compiles it again, since it was evicted
         return Claim(name)
     size = _heard(f"{place}/compiled", int(by), config.cache_wait.value)
     if size is not None and size.isdecimal():

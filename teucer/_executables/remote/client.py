@@ -1,8 +1,8 @@
 """Entries from and to the cache of a team, by threads, with bounded patience.
 
 A store that is slow, full, gone, or gives garbage costs a warning: no call here waits without bound
-or fails. A thread of its own asks for each entry, so that one that hangs is left behind; another
-one uploads.
+or fails. A separate thread fetches each entry, so that a hanging fetch is abandoned; another thread
+uploads.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ THREAD = "teucer-remote"
 _OPENING = 60.0  # seconds in which fsspec and its drivers are imported, on a machine that is busy
 _RATE = 1 << 20  # bytes a second: faster transfers get no warning
 _SWIFT = 1.0  # seconds that an entry may take before the wait counts
-_SHARE = 0.1  # of the time of compiling that may go into asking for what is not there
+_SHARE = 0.1  # the share of compile time that may go into asking for missing entries
 _FAILURES = 3  # in a row, after which reading, or writing, is given up
 _QUEUE, _QUEUE_BYTES = 1024, 256 << 20  # uploads that wait
 
 
 class Upload(NamedTuple):
-    """An entry to be uploaded, and what is told whether it was."""
+    """An entry to be uploaded, and a function that is told whether it was."""
 
     name: str
     content: bytes
@@ -152,7 +152,7 @@ class Remote:
             request.ended.set()
 
     def store(self) -> stores.Store:
-        """The store, which is opened at first use. Raises what that raises."""
+        """The store, which is opened at first use. Raises the exceptions of opening."""
         with self._opening:
             if self._store is None:
                 self._store = stores.open_store(self.address, self._seconds)
@@ -182,7 +182,7 @@ class Remote:
             ended(False)
 
     def _upload_all(self) -> None:
-        """Upload what waits, as a thread. An entry stays in the queue until it is there."""
+        """Upload the queue, in a thread. An entry stays in the queue until it is stored."""
         while True:
             with self._lock:
                 if not self._queue:
@@ -211,7 +211,8 @@ class Remote:
         return True
 
     def flush(self, seconds: float) -> bool:
-        """Wait for the uploads; whether all have ended in time. Warn of what has not been said."""
+        """Wait for the uploads; whether all have ended in time. Gives warnings that are still
+        due."""
         with self._lock:
             ended = self._changed.wait_for(lambda: self._uploader is None, seconds)
             left = self._left_out + (0 if ended else len(self._queue))
@@ -225,7 +226,7 @@ class Remote:
     # Counts and warnings
 
     def save_counts(self) -> None:
-        """Add what has been done to the file of counts."""
+        """Add the counts to the file of counts."""
         with self._lock:
             new, self._counts = self._counts, counts.Counts()
         if self._folder is not None:

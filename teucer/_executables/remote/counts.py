@@ -38,7 +38,7 @@ def read(folder: Path, address: str) -> Counts:
 
 
 def add(folder: Path, address: str, new: Counts) -> None:
-    """Add what this process has done. A folder that cannot be written has no counts."""
+    """Add this process's counts. A folder that cannot be written has no counts."""
     if not any(new):
         return
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)

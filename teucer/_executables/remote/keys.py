@@ -1,4 +1,4 @@
-"""The key of a team, which tells its entries from those that others could have written."""
+"""The key of a team, which identifies the team's own entries."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ class Shared:
 
 @contextlib.contextmanager
 def shared(path: Path, several: bool) -> Iterator[Shared | None]:
-    """In the `with` block, this process loads or compiles a program; gives what the cache of the
-    team has of it, which is also written to `path`.
+    """In the `with` block, this process loads or compiles a program. Gives the exchange; an entry
+    of the team's cache is also written to `path`.
 
     several: whether other processes of the job need the same program.
     """

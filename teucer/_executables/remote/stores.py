@@ -16,11 +16,11 @@ _WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "oci
 
 
 class Unusable(Exception):
-    """A store that cannot be used, and what to do."""
+    """A store that cannot be used; the message has the remedy."""
 
 
 class Store(Protocol):
-    """Named entries, somewhere else. Methods raise what the library beneath raises."""
+    """Named entries, stored elsewhere. Methods raise the exceptions of the library beneath."""
 
     writable: bool
 
@@ -40,14 +40,14 @@ class Store(Protocol):
 def open_store(address: str, seconds: float) -> Store:
     """The store at an address. seconds: how long a web server may be silent.
 
-    Raises Unusable, or what the library beneath raises.
+    Raises Unusable, or an exception of the library beneath.
     """
     scheme = address.partition("://")[0].lower()
     return _Web(address, seconds) if scheme in ("http", "https") else _Files(address, scheme)
 
 
 def shown(text: str, address: str = "") -> str:
-    """A text without the secrets that addresses may hold: users, passwords, and what stands after a
+    """A text without the secrets that addresses may hold: users, passwords, and all after a
     question mark."""
     for part in (address, *address.split("?")[1:]):
         if part:

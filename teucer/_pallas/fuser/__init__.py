@@ -1,1 +1,1 @@
-"""Kernels that take what comes before and behind them into their steps (docs/kernels.md)."""
+"""Kernels whose steps include the operations before and behind them (docs/kernels.md)."""

@@ -1,4 +1,4 @@
-"""Blocks of what a fusion takes from blocks of what it gives, `pull_block_spec`, and the other way,
+"""Blocks of a fusion's arguments from blocks of its results, `pull_block_spec`, and the other way,
 `push_block_spec`."""
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def pull_block_spec(
     """For a function of arrays, the blocks that a block of its results is made of, and the function
     of these.
 
-    f: a function, or what `get_fusion_values` gives. out_block_specs: a BlockSpec for each result,
-    or a tree prefix of them.
-    scalar_prefetch_handler: finds the scalars of f among those that index maps are given behind the
-    place in the grid.
+    f: a function, or the result of `get_fusion_values`. out_block_specs: a BlockSpec for each
+    result, or a tree prefix of them.
+    scalar_prefetch_handler: finds the scalars of f among the scalars that index maps take behind
+    the place in the grid.
     grid_len: how many axes the grid has; by default index maps are given nothing else.
     strict_mode: refuse an argument that is needed in two ways by one step. If it is false, equal
     sizes of the blocks are enough: the caller knows that they begin at one place.
@@ -133,7 +133,7 @@ def push_block_spec(
     no_block_spec where nothing is said.
 
     scalar_prefetch_handler, grid_len, strict_mode: accepted for programs written for JAX. Index
-    maps of results take what those of arguments take.
+    maps of results take the same arguments as index maps of arguments.
     return_out_type: whether to give the types of the results, too: (BlockSpecs, types).
     Returns a function of the arguments, arrays or types of them. Raises NotImplementedError, with
     the user's line, for an operation whose blocks of the result do not follow from blocks of
@@ -204,11 +204,11 @@ def _like(parts: Parts, specs: Sequence[Any]) -> BlockSpec | None:
 
 
 class _Pulled(NamedTuple):
-    """The parts of all values that a part of the results is made of.
+    """The parts of all values from which a part of the results is computed.
 
-    specs: those whose index maps say where parts begin. inputs: for each argument the parts that
-    are needed of it, which are one block. operands: for each equation and part of its result those
-    of its operands.
+    specs: BlockSpecs whose index maps give the beginnings of parts. inputs: for each argument the
+    needed parts, which form one block. operands: for each equation and part of its result, the
+    parts of its operands.
     """
 
     closed: ClosedJaxpr
@@ -250,7 +250,7 @@ class _Pulled(NamedTuple):
         return made
 
     def need(self, atom: Atom, parts: Parts, needed: dict[Var, list[Parts]]) -> None:
-        """Note what a part of a value is made of."""
+        """Note the parts from which a part of a value is computed."""
         if type(atom) is Literal or (atom, parts) in self.operands:
             return
         assert isinstance(atom, Var)

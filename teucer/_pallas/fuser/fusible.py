@@ -1,4 +1,4 @@
-"""Functions that can be fused with what comes before and behind them.
+"""Functions that can be fused with the operations before and behind them.
 
 `Fusion`, `fusible`, `custom_fusion`.
 """
@@ -51,27 +51,27 @@ class Fusion:
 
     @property
     def type(self) -> Any:
-        """The type of what it gives."""
+        """The type of its result."""
         return self.out_type
 
     @property
     def shape(self) -> Any:
-        """The shape of what it gives; of several, a tree."""
+        """The shape of its result; of several, a tree."""
         return pytrees.tree_map(lambda a: a.shape, self.out_type)
 
     @property
     def dtype(self) -> Any:
-        """The dtype of what it gives; of several, a tree."""
+        """The dtype of its result; of several, a tree."""
         return pytrees.tree_map(lambda a: a.dtype, self.out_type)
 
     @property
     def in_shape(self) -> Any:
-        """The shapes of what it takes."""
+        """The shapes of its arguments."""
         return pytrees.tree_map(lambda a: a.shape, self.in_type)
 
     @property
     def in_dtype(self) -> Any:
-        """The dtypes of what it takes."""
+        """The dtypes of its arguments."""
         return pytrees.tree_map(lambda a: a.dtype, self.in_type)
 
 
@@ -96,12 +96,12 @@ class Fused(NamedTuple):
 
 
 def fusible(f: Callable[..., object] | None = None, *, output_fusion_prefix: object = True) -> Any:
-    """A function into which `fuse` puts what computes its arguments, and what is done with its
+    """A function into which `fuse` puts the computation of its arguments, and the operations on its
     results.
 
     f: (*input fusions, output fusions) -> results. An input is a `Fusion` that takes nothing and
         computes the argument; an output is a `Fusion` of the result, or None if nothing is done
-        with it. f gives what the output fusion makes of its result.
+        with it. f returns the output fusion's value of its result.
     output_fusion_prefix: True for one output fusion of all results, or a tree prefix of these with
     True for each fusion. Returns a function of arrays. Outside of `fuse` the inputs are constants
     and the outputs None.
@@ -157,7 +157,8 @@ def _as_call(
 
 @structure.structured(structure.Call, _as_call, lambda c: dict(jaxpr=c.body, num_consts=c.consts))
 class _Inlined(Primitive):
-    """A primitive that carries its meaning as a jaxpr; transformed, it is what the jaxpr is."""
+    """A primitive that carries its definition as a jaxpr; transformed, it becomes the transformed
+    jaxpr."""
 
     __slots__ = ()
     higher_order = True
@@ -207,7 +208,7 @@ class _Inlined(Primitive):
 
 @final
 class Fusible(_Inlined):
-    """A call of a fusible function. jaxpr: what it is without fusions; fused: what `fuse` needs."""
+    """A call of a fusible function. jaxpr: the call without fusions; fused: data for `fuse`."""
 
     __slots__ = ()
     name = "fusible"
@@ -215,7 +216,7 @@ class Fusible(_Inlined):
 
 @final
 class CustomFusion(_Inlined):
-    """A call of a `custom_fusion`, `rules`; jaxpr: what it computes."""
+    """A call of a `custom_fusion`, `rules`; jaxpr: its definition."""
 
     __slots__ = ()
     name = "custom_fusion"
@@ -271,7 +272,7 @@ class custom_fusion:
         return eval_rule
 
     def def_pallas_impl(self, pallas_impl: Callable[..., object]) -> Callable[..., Any]:
-        """Say what is computed in kernels in the place of the function."""
+        """Set the function that kernels compute in place of this one."""
         self.pallas_impl = pallas_impl
         return pallas_impl
 
@@ -296,7 +297,7 @@ class custom_fusion:
 
 
 def consts_of(eqn: Eqn) -> int:
-    """How many operands of a call of a function, the first, are what the function closes over."""
+    """The number of leading operands that hold values the function closes over."""
     call: Any = structure.of(eqn)
     return int(call.consts)
 

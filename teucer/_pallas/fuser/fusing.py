@@ -1,5 +1,5 @@
-"""`fuse`: a program around a fusible function is cut into what comes before it and what comes
-behind, and handed to it."""
+"""`fuse`: the program around a fusible function is cut into a part before it and a part behind,
+which are handed to it."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _type_of(x: Array) -> Any:
 
 
 def inlined_where(closed: ClosedJaxpr, wanted: Callable[[Eqn], bool]) -> ClosedJaxpr:
-    """A jaxpr in which calls that are wanted are what they call."""
+    """A jaxpr in which wanted calls are inlined."""
     if not any(map(wanted, closed.jaxpr.eqns)):
         return closed
 
@@ -154,7 +154,7 @@ def inlined_where(closed: ClosedJaxpr, wanted: Callable[[Eqn], bool]) -> ClosedJ
 
 
 def without_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """A jaxpr in which calls are what they call, but those that have rules of their own."""
+    """A jaxpr in which calls are inlined, except calls with rules of their own."""
     return inlined_where(
         closed, lambda eqn: eqn.primitive.higher_order and eqn.primitive is not custom_fusion_p
     )
@@ -164,8 +164,8 @@ def without_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 class _Cut(NamedTuple):
-    """A jaxpr around a fusible call: the equations before it or apart from it, the call, and those
-    that depend on it."""
+    """A jaxpr around a fusible call: the equations before it or apart from it, the call, and the
+    equations that depend on it."""
 
     before: list[Eqn]
     call: Eqn
@@ -356,10 +356,10 @@ class Values:
 def get_fusion_values(
     fusion: Callable[..., object], *args: object, **kwargs: object
 ) -> tuple[Values, tuple[Any, ...], tuple[Any, ...]]:
-    """The values that a fusion closes over, to be operands of a kernel. args, kwargs: its
-    arguments, arrays or types of them.
-    Returns a function (values, *args, **kwargs) -> results, the values, and the scalars that say
-    where blocks begin.
+    """The values that a fusion closes over, to be operands of a kernel.
+
+    args, kwargs: its arguments, arrays or types of them. Returns a function (values, *args,
+    **kwargs) -> results, the values, and the scalars that say where blocks begin.
 
     >>> import teucer.numpy as jnp
     >>> x = jnp.arange(2.)

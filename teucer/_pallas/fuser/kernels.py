@@ -29,7 +29,7 @@ def push_pull_block_spec(
     """For an output fusion (values, *outputs of the kernel) -> results, the BlockSpecs of its
     results and of the values, from the BlockSpecs of the outputs.
 
-    f: what `get_fusion_values` gives. block_specs, block_spec_kwargs: the BlockSpecs of the
+    f: the result of `get_fusion_values`. block_specs, block_spec_kwargs: the BlockSpecs of the
     outputs.
     scalar_prefetch_handler, grid_len: as of `pull_block_spec`.
     Returns a function of (values, *outputs), arrays or types of them. It gives five things: the
@@ -89,8 +89,8 @@ def filter_no_block_specs(values: object, block_specs: object) -> tuple[Any, Any
 
 
 def block_spec_with_prefetch(block_specs: object, scalar_prefetch_smem_refs: Sequence[Any]) -> Any:
-    """BlockSpecs whose index maps take the place in the grid alone, of those that take the scalars
-    of the kernel behind it.
+    """BlockSpecs whose index maps take the place in the grid alone, from BlockSpecs whose maps also
+    take the scalars of the kernel.
 
     block_specs: a tree. scalar_prefetch_smem_refs: the scalars.
 

@@ -111,7 +111,7 @@ def spec_of_parts(
 
 
 class Numbers:
-    """Block numbers at one place of the grid. scalar: what computes a scalar of the program."""
+    """Block numbers at one place of the grid. scalar: computes a scalar of the program."""
 
     def __init__(
         self, specs: Sequence[object], place: Sequence[object], scalar: Callable[[Atom], Any]

@@ -1,5 +1,6 @@
-"""How parts of operands follow from parts of results, and the other way. `RULES` has a row for each
-primitive.
+"""How parts of operands follow from parts of results, and the other way.
+
+`RULES` has a row for each primitive.
 """
 
 from __future__ import annotations
@@ -151,8 +152,8 @@ def _to_seen(eqn: Eqn, parts: Parts, numbers: Any, values: Sequence[Any]) -> Any
 
 
 def _groups(one: Sequence[int], other: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """Axes of two shapes of the same elements that make up the same elements, few at a time; those
-    of size 1 left out."""
+    """Groups of axes of two shapes that hold the same elements, as small as possible; axes of size
+    1 left out."""
     a, b = [[i for i, n in enumerate(shape) if n != 1] for shape in (one, other)]
     found, i, j = [], 0, 0
     while i < len(a) or j < len(b):

@@ -45,8 +45,8 @@ class Module(NamedTuple):
 
 
 def module_of(kernel: Kernel, avals: Sequence[ShapedArray]) -> Module:
-    """The module of a kernel for operands of these types. Raises Refused, with the line, for what
-    Triton lacks."""
+    """The module of a kernel for operands of these types. Raises Refused, with the line, for
+    operations that Triton lacks."""
     if None in kernel.grid:
         raise Refused(
             "a grid whose size is traced",
@@ -167,8 +167,8 @@ def _without_scopes(closed: ClosedJaxpr) -> ClosedJaxpr:
 def _in_order(
     w: Writer, kernel: Kernel, order: steps.Order, place: dict[int, Value], seen: Any
 ) -> None:
-    """Write the steps that run one after another as a loop, with what is held and scratch memory as
-    its carry."""
+    """Write the steps that run one after another as a loop. Its carry has held blocks and scratch
+    memory."""
     rank = len(kernel.grid)
     for o in order.held:
         if steps.axes_of(kernel.outs[o], rank) & {*order.in_order}:

@@ -63,7 +63,7 @@ class Axis(NamedTuple):
 
 
 class Pointer(NamedTuple):
-    """A block of an array in memory: what a reference of a kernel is."""
+    """A block of an array in memory: the form of a kernel's reference."""
 
     base: str
     dtype: np.dtype[Any]
@@ -465,7 +465,7 @@ def atomic(
     operands: Sequence[Any],
     mask: Value | None,
 ) -> Value:
-    """Combine the elements of a part with a value; gives those that were there."""
+    """Combine the elements of a part with a value; gives the old elements."""
     if ref.dtype.itemsize < 4 and not (operation == "fadd" and ref.dtype.itemsize == 2):  # bytes
         raise Refused(
             f"an atomic operation on {ref.dtype}", "Let the array be of int32, uint32 or float32."

@@ -43,7 +43,8 @@ _DEFAULT = (
 
 
 def run(w: Writer, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
-    """Write a jaxpr; gives its results. Raises Refused, with the line, for what Triton lacks."""
+    """Write a jaxpr; gives its results. Raises Refused, with the line, for operations that Triton
+    lacks."""
     jaxpr = closed.jaxpr
     known: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
     for v, c in zip(jaxpr.constvars, closed.consts, strict=True):
@@ -135,8 +136,7 @@ def _as_dtype(w: Writer, x: Value, dtype: Any) -> Value:
 
 
 def by_program(f: Callable[..., Any]) -> Rule:
-    """The rule of a primitive that does what a function of arrays does: (equation, *arrays) ->
-    results."""
+    """The rule of a primitive by a function of arrays: (equation, *arrays) -> results."""
 
     def rule(w: Writer, eqn: Eqn, *operands: Any) -> Sequence[Any]:
         avals = [ShapedArray(x.shape, x.dtype) for x in operands]

@@ -1,6 +1,6 @@
 """Parts of an array that loops of their own read have one loop, not one each.
 
-XLA compiles each loop with another start. It does so for what a rolled loop has stacked, and for
+XLA compiles each loop with another start. It does so for stacked results of a rolled loop, and for
 arrays that a user takes apart along an axis. Where it does not know the places, loops are equal if
 they do the same, and it compiles them once.
 """
@@ -18,8 +18,8 @@ from teucer._targets.outlined_call import outlined_call_p
 
 
 def with_like_parts(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with like parts for those that are many; in functions too, but not in loops, whose
-    steps are to know all that they can."""
+    """The jaxpr with `alike` parts of arrays that are taken apart into many. In functions too, but
+    not in loops, whose steps are compiled better with known places."""
     return changed_once(jaxpr, with_like_parts, _changed)
 
 

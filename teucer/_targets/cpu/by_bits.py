@@ -2,10 +2,13 @@
 
 Threads of XLA's CPU backend take subnormal floats for zeros (docs/accuracy.md). So comparisons of
 floats compare their bits, as integers of the same order. Some comparisons are right as they are,
-and stay: - with a constant that is neither zero nor subnormal, - of results of arithmetic alone,
-which are never subnormal, - of float16, which is computed in wider floats, - of numbers that the
-program also computes with. There the comparison is mostly a guard: `where(x == 0, 0, x * log(x))`
-is to hold for what is a zero to the logarithm.
+and stay:
+
+- with a constant that is neither zero nor subnormal,
+- of results of arithmetic alone, which are never subnormal,
+- of float16, which is computed in wider floats,
+- of numbers that the program also computes with. There the comparison is mostly a guard:
+  `where(x == 0, 0, x * log(x))` must catch all numbers that the logarithm takes for zeros.
 
 This is the last pass before lowering. Lowered programs that users read, and exported programs, have
 plain comparisons.
@@ -45,7 +48,7 @@ OfFloats: TypeAlias = "Callable[[Eqn, _Known], Write | None]"
 class Rule(NamedTuple):
     """How a primitive that decides by its operands is written.
 
-    of_parts: what writes it for complex numbers, if not the primitive.
+    of_parts: writes it for complex numbers; None: the primitive does.
     decides: whether an equation computes nothing of its operands.
     """
 
@@ -102,7 +105,7 @@ def _computed_with(jaxpr: Jaxpr) -> set[Any]:
             computed = does is not Subnormals.READ and not _decides_alone(eqn)
         if computed:
             found.update(_variables(eqn))
-    for eqn in jaxpr.eqns:  # what has been moved to elsewhere
+    for eqn in jaxpr.eqns:  # values that have been moved elsewhere
         if eqn.primitive.cost.subnormals is Subnormals.MOVE and any(
             v in found for v in _variables(eqn)
         ):
@@ -128,16 +131,15 @@ def _decides_alone(eqn: Eqn) -> bool:
 
 @final
 class _Known:
-    """Known facts of variables: which are zeros, and which are no subnormal numbers.
-
-    computed: those that the program computes with.
+    """Known facts of variables: which are zeros, and which are no subnormal numbers. computed:
+    variables that the program computes with.
     """
 
     def __init__(self, computed: set[Any]) -> None:
         self.zeros, self.normal, self.computed = set[Any](), set[Any](), computed
 
     def note(self, eqn: Eqn) -> None:
-        """Note what is known of the results of an equation."""
+        """Note the facts about the results of an equation."""
         does = eqn.primitive.cost.subnormals
         if eqn.primitive.cost.work is Work.BROADCAST and self.is_zero(eqn.invars[0]):
             self.zeros.update(eqn.outvars)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @structure.internal
 @final
 class ByRows(Primitive):
-    """An array as it is, whose elements lie by rows for what follows."""
+    """An array unchanged, but laid out by rows for later operations."""
 
     __slots__ = ()
     name = "by_rows"
@@ -76,7 +76,7 @@ def _changed(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _letters(eqns: Sequence[Eqn], arrays: set[Any]) -> dict[Any, set[Any]]:
-    """For each of the arrays, what the equations do that take this one of them alone."""
+    """For each of the arrays: keys of the equations that take it, and none of the others."""
     letters: dict[Any, set[Any]] = {x: set() for x in arrays}
     for eqn in eqns:
         taken = {v for v in eqn.invars if type(v) is not Literal and v in arrays}

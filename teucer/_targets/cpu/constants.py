@@ -1,6 +1,6 @@
 """The tuned constants of the CPU target, each with where it was measured.
 
-Those that follow from what compiling and running takes are in `rates`, as functions of it.
+Thresholds that follow from times to compile and to run are computed in `rates`.
 
 Notes named here stand in `benchmarks/notes/`, and say on which machine: servers with 2 cores,
 jaxlib 0.10.2 where they do not say otherwise. The pages of `docs/` say what follows.
@@ -31,12 +31,12 @@ RUNS = 1250
 class Rates(NamedTuple):
     """Seconds of one processor, where nothing else is said.
 
-    Of compilation, for the gradient of a network of equal layers. program: what does not grow with
-    its depth. equation: an equation of a short one. length: equations of one in which each takes
-    twice as long. function: what the layer as functions (forward and backward) that XLA does not
-    inline adds. called: their calls for one layer. rolled: what the loops in the place of calls
-    add. loop: one loop of machine code, which XLA makes of fused equations.
-    Of a step. call: a call within an executable. dispatch: an executable that is a piece.
+    Of compilation, for the gradient of a network of equal layers. program: the part that does not
+    grow with its depth. equation: an equation of a short one. length: equations of one in which
+    each takes twice as long. function: what the layer as functions (forward and backward) that XLA
+    does not inline adds. called: their calls for one layer. rolled: what the loops in the place of
+    calls add. loop: one loop of machine code, which XLA makes of fused equations. Of a step. call:
+    a call within an executable. dispatch: an executable that is a piece.
     element: the sine of one number. cached, memory: bytes that are copied in a second, of arrays
     that caches hold, and of larger ones.
     """
@@ -106,7 +106,7 @@ class Factors(NamedTuple):
     """Factors of the ratios in `rates.thresholds`, for quantities that the rates lack. Fitted so
     that the committed rates give what was measured on whole programs: corpus.md, "The cost model".
 
-    short: of a call's compilation, what a function has. function: of a function's, the equations
+    short: the function's share of a call's compilation. function: of a function's, the equations
     that a few calls spare. copied: equations that make each of them take a quarter longer.
     carried: times as long as the dispatch of a piece, but for `MARGIN`. fused: loops that a call
     makes more. saved: the shortest functions. steps: of a loop, the calls in its place. stacked:
@@ -159,8 +159,8 @@ DIVIDED_LEAST = 1 << 10
 # From so many steps of the innermost loop (that over the last axis), vector instructions are enough
 # unrolling.
 PLAIN_STEPS = 8
-# Elements of an array whose loops take next to no time, whatever they are; of one that cache holds
-# while it is transposed.
+# Elements of an array whose loops take almost no time; elements of an array that fits into the
+# cache while it is transposed.
 PLAIN_FEW, PLAIN_CACHED = 1 << 10, 1 << 17
 # Elements that a step of a user's loop computes up to which the loops inside are too short for
 # vector instructions. Measured: corpus.md, "XLA's unrolling for loops over small arrays".
@@ -176,7 +176,8 @@ LIBRARY_PRODUCT = 1 << 9
 # longer in the kernel of a loop, and so do places of extrema among so many elements.
 WHOLE_ROW = 16
 WHOLE_PRODUCT, WHOLE_EXTREMA = 1 << 11, 1 << 9
-# Operations of a step from which threads may gain more; what an elementary function counts.
+# Operations of a step from which on threads may gain more; the number that an elementary function
+# counts.
 WHOLE_WORK, ELEMENTARY_WORK = 1 << 19, 8
 # Elements of what a function returns that is called in a loop, from which XLA may divide it among
 # threads: random bits from 1 310 on.
@@ -234,8 +235,8 @@ class EigenRates(NamedTuple):
     other: float
 
 
-# By the first release of jaxlib that has them. In those before 0.12 YNNPACK leaves most of its work
-# to one thread; from then on the work is what counts.
+# By the first release of jaxlib that has them. Before 0.12 YNNPACK leaves most of its work to one
+# thread; from then on the amount of work decides.
 EIGEN = {
     (0, 10): EigenRates(1.9, 0.45, 2.2, 0.3, 0.5, 1.2, 1.0, 1.5),
     (0, 12): EigenRates(1.25, 0.45, 1.6, 0.3, 0.75, 1.0, 0.7, 0.95),
@@ -268,8 +269,8 @@ FOURIER_MOST = 1 << 27
 
 # --- Sorting (docs/performance.md) ----------------------------------------------------------------
 
-# Elements from which sorting by digits is faster: numbers alone, and with what moves along; and
-# elements of a row.
+# Elements from which on sorting by digits is faster: for numbers alone, and with values that move
+# along; and elements of a row.
 SORTED_ALONE, SORTED_TOGETHER, SORTED_ROW = 1 << 14, 1 << 12, 1 << 9
 # Bits of a digit, and how many digits there are.
 SORTED_BITS, SORTED_DIGITS = 8, 1 << 8

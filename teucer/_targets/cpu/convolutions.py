@@ -1,6 +1,7 @@
 """Convolutions on the CPU.
 
-Where XLA has slow code for one, as what it has fast code for (docs/convolutions.md).
+Those for which XLA has slow code are rewritten into operations with fast code
+(docs/convolutions.md).
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def _written(
     elif len(image) > 2 and min(kernel[0], places[0]) <= constants.CONVOLUTION_PLANES:
         return _by_plane(ctx, lhs, rhs, aval, options, window)
     elif dtypes.issubdtype(lhs.dtype, np.floating) and _is_swapped(image, kernel, window):
-        # XLA has no fast code for what comes of it.
+        # XLA has no fast code for the result.
         lhs, window = spread(ctx, lhs, window, window["padding"])
         (lhs,) = hlo.optimization_barrier(ctx, [lhs])
     return _ordered(ctx, lhs, rhs, aval, options, window)
@@ -249,8 +250,7 @@ def _by_plane(
         return hlo.slice(ctx, x, at, to, by)
 
     def merged(x: Value, order: Sequence[int], at: int) -> Any:
-        """x with its axes in an order, in which the one at a place and that behind it become
-        one."""
+        """x with its axes in an order; then the axis at a place and the next one become one."""
         x = hlo.transpose(ctx, x, order)
         return hlo.reshape(
             ctx, x, (*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :])
@@ -361,7 +361,7 @@ def _as_products(
     ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, window: Params
 ) -> Any:
     """A convolution of groups of images whose kernels are greater than its result, as one product
-    of matrices a place: what the gradient of kernels in groups is."""
+    of matrices for each place. Gradients of kernels in groups are such convolutions."""
     lhs_spec, rhs_spec, out_spec = window["dimension_numbers"]
     rank, groups, (features, _, *kernel) = (
         lhs.aval.ndim,

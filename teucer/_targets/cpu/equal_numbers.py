@@ -1,6 +1,6 @@
 """Products with equal numbers, whose values the compiler is not told.
 
-YNNPACK fuses a product and a sum of what is computed of it. Where XLA knows that an operand of the
+YNNPACK fuses a product with a sum over its results. Where XLA knows that an operand of the
 product is one number throughout, as `ones` and `full` make it, the sum is wrong from some four
 thousand elements on (`_executables/guard.py`). A barrier hides that from XLA. It costs the time to
 write the operand, and the fusion stays.

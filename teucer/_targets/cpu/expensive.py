@@ -1,12 +1,11 @@
-"""Expensive values that several loops read are computed once, and so is what has long code.
+"""Expensive values that several loops read are computed once, and so are values with long code.
 
 XLA computes an elementwise operation again in every loop that reads its result, and for every
 element that the loop reads, where rows are broadcast too. Only operations on its list of expensive
-ones are exempt, and sines and some others are not on it, nor what several operations stand for. As
-functions that stay calls they end fusion. Operations of long code
-(`Cost.long`), random bits, are such calls too, unless they are large and one loop reads them. How
-many loops XLA makes of their uses is not known here (of `erf_inv` it makes three), and it compiles
-each copy.
+ones are exempt. Sines and some others are not on it, nor functions that several operations make up.
+As functions that stay calls they end fusion. Operations of long code (`Cost.long`), random bits,
+are such calls too, unless they are large and one loop reads them. How many loops XLA makes of their
+uses is not known here (of `erf_inv` it makes three), and it compiles each copy.
 
 Elementary functions of floats are series here (`Cost.series`): XLA's are less exact, and some
 are functions of C. They are calls too, of whatever size, where one loop does not hold them: where

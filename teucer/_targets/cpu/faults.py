@@ -28,7 +28,7 @@ class _Found(NamedTuple):
 
 
 def without_faults(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr, written so that it meets none of the faults that options do not avoid."""
+    """The jaxpr, rewritten so that it avoids the faults that no options avoid."""
     if not (_FUSES_EQUAL_NUMBERS and xla.KEEPS_BARRIERS):
         return jaxpr  # where barriers do not help, all products are computed alone
     found = _found(jaxpr)
@@ -40,7 +40,7 @@ def without_faults(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def switches_around(jaxpr: Jaxpr) -> Switches:
-    """The options with which a program meets none of the faults that the release has."""
+    """The options with which a program avoids the release's faults."""
     if not _ANY:
         return NO_SWITCHES
     found = _found(jaxpr)

@@ -33,9 +33,8 @@ _WIDE, _SPECTRUM = np.dtype(np.float64), np.dtype(np.complex128)
 
 
 class _Axis(NamedTuple):
-    """An axis of space: the length of its transform; of the sums that come of it, how many with a
-    negative shift are part of the result, and how many others; zeros around them (negative: what
-    is cut off)."""
+    """An axis of space: the length of its transform; how many of its sums with a negative shift are
+    in the result, and how many others; zeros around them (negative: sums cut off)."""
 
     length: int
     before: int

@@ -7,7 +7,7 @@ loop does, and each call of a kernel takes some hundred nanoseconds. A call with
 
 The words: an equation is *small* if such a kernel can compute it and its arrays are small. A
 *region* is a set of small equations that may be computed at one place. A *loop* ends at an equation
-that does not fuse with what reads it.
+that does not fuse with its readers.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _REORDERING = (Work.TRANSPOSE, Work.CONVOLUTION)
 
 
 def joined(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with its regions as calls, where one kernel compiles sooner than several; in loops
-    too, but for those that XLA makes one kernel of. It computes the same."""
+    """The jaxpr with its regions as calls, where one kernel compiles sooner than several. In loops
+    too, except loops that XLA makes one kernel of. Results are the same."""
     return changed_once(jaxpr, joined, _changed)
 
 
@@ -141,8 +141,8 @@ class _Program(Graph):
         self._leave_what_fuses_outside()
 
     def _leave_what_fuses_outside(self) -> None:
-        """Small equations are no longer small if a region would part them from loops outside that
-        compute them or that they compute, or would have to change the order of elements."""
+        """Small equations stop counting as small in two cases: a region would separate them from a
+        loop outside with which they fuse, or it would have to change the order of elements."""
         small = self.small
         numbers = range(len(self.eqns))
         for i in reversed(numbers):
@@ -168,7 +168,7 @@ class _Program(Graph):
                 )
 
     def _is_for_free(self, i: int) -> bool:
-        """Whether what reads the result of an equation can read its operand as well."""
+        """Whether readers of an equation's result can read its operand as well."""
         return (
             self._is_reshape(i)
             or self.eqns[i].primitive.cost.work is Work.TRANSPOSE

@@ -78,11 +78,11 @@ def _evaluated(eqn: Eqn, operand: Atom) -> int:
 
 
 class Graph:
-    """The equations of a jaxpr, and what reads their results.
+    """The equations of a jaxpr, and the readers of their results.
 
     makers: the number of the equation that makes a variable. readers: for each equation the numbers
-    of those that read its results; -1 for results of the program. letters: for each what the loop
-    does that makes its result.
+    of equations that read its results; -1 for results of the program. letters: for each equation a
+    key of the loop that makes its result.
     """
 
     def __init__(self, eqns: list[Eqn], results: Sequence[Atom]) -> None:

@@ -1,6 +1,6 @@
 """Products of matrices on the CPU.
 
-Where XLA has slow code for one, as what it has fast code for.
+Those for which XLA has slow code are rewritten into products with fast code.
 """
 
 from __future__ import annotations

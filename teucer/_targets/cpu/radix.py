@@ -157,7 +157,7 @@ def _taken(ctx: Context, x: Value, places: Value) -> Value:
 
 
 def _sorted(ctx: Context, arrays: Sequence[Value]) -> tuple[Value, ...]:
-    """Rows of unsigned keys in ascending order; what stands beside them moves along."""
+    """Rows of unsigned keys in ascending order; arrays beside them move along."""
     avals = [x.aval for x in arrays]
     rows, n = arrays[0].shape
     flat = [hlo.reshape(ctx, x, (rows * n,)) for x in arrays]
@@ -212,7 +212,7 @@ class _Passes:
 
             def add(i: Value, counts: Value, total: Value) -> Sequence[Value]:
                 held = self._at(counts, i)
-                # The count of a digit and of those before it: what its last key must be before.
+                # The count of a digit and of those before it: the place behind its last key.
                 total = self._sum(total, held)
                 return self._put(counts, total, i), total
 

@@ -81,7 +81,7 @@ def thresholds(rates: constants.Rates) -> Thresholds:
     return Thresholds(
         Costs(
             short=short,
-            # A call makes a loop more, and spares most of what that takes to compile.
+            # A call adds a loop, and saves most of the loop's compile time.
             fused=rounded(constants.FACTORS.fused * rates.loop / rates.equation),
             # Three of the shortest functions.
             saved=constants.FACTORS.saved * short,
@@ -105,7 +105,8 @@ def thresholds(rates: constants.Rates) -> Thresholds:
             held=HELD,
             runs=PIECE_RUNS,
         ),
-        # The call, and the pass over memory that it adds, are a tenth of what is computed once.
+        # The call, and the pass over memory that it adds, cost a tenth of the value that is
+        # computed once.
         expensive=rounded(
             constants.FACTORS.expensive / constants.MARGIN * rates.call / rates.element
         ),

@@ -71,7 +71,7 @@ class Inverses:
         self.made: dict[Var, Var] = {}
 
     def replaced(self, eqn: Eqn) -> list[Eqn]:
-        """The equation, or a product behind what it needs."""
+        """The equation, or equations for a product in its place."""
         y = _divisor(eqn)
         if y is None or y not in self.divisors:
             return [eqn]

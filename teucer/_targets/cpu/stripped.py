@@ -2,13 +2,13 @@
 
 XLA loads an executable with the HLO module that it was compiled from, which it builds twice, copies
 and writes out again: half of the time of loading. Most of the module are the **bodies** of fusions,
-which are machine code elsewhere in the executable. Without them a fusion is a call of what is not
-looked at. Bodies stay where XLA looks into them: those that a library computes, and those that may
-write in place, by which XLA finds out which buffers are one.
+which are machine code elsewhere in the executable. Without them the runtime treats a fusion as an
+opaque call. Bodies stay where XLA looks into them: those that a library computes, and those that
+may write in place, by which XLA finds out which buffers are one.
 
 The numbers of fields are those of xla/service/hlo.proto and xla/service/cpu/executable.proto.
-Protocol buffers do not give a number to another field, and what is not of the form that is known
-here is left as it is.
+Protocol buffers never reuse the number of a field, and messages of an unknown form are left as they
+are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import TypeAlias
 
-# Number, value and place of a field. The value is an integer, or the place of what has a length.
+# Number, value and place of a field. The value is an integer, or the start and end of bytes.
 _Field: TypeAlias = tuple[int, int | tuple[int, int], int, int]
 
 # The path of fields to the module, behind the runtime's header: the compiler's result, the module

@@ -57,8 +57,8 @@ def has_plain_loops(jaxpr: Jaxpr, parts: int = 1) -> bool:
 
 
 def gains_by_whole_loops(jaxpr: Jaxpr) -> bool | None:
-    """Whether loops gain from being one kernel each, if a jaxpr has some, those that its operations
-    become included; None where XLA is to decide."""
+    """Whether loops gain from being one kernel each, if a jaxpr has some, including loops that its
+    operations become; None where XLA is to decide."""
     if len(jaxpr.eqns) == 1 and not jaxpr.eqns[0].primitive.higher_order:
         return True  # without more calls of Python
     steps = _loop_steps(jaxpr)
@@ -85,7 +85,8 @@ class LoopSteps(NamedTuple):
     kept: whether there are others that may: threads may share their steps, outlining made them, or
     products in them have long code.
     narrow: whether something in it takes longer in such a kernel, because its rows are short.
-    divided: whether it calls what threads may divide among them, which fails in a kernel.
+    divided: whether it calls a kernel that threads may divide among them, which fails within a
+    kernel.
     by_library: whether a library computes some of it, so that XLA makes no kernel of a loop around
     it."""
 
@@ -141,7 +142,7 @@ def _loop_steps_of(eqn: Eqn) -> LoopSteps:
             or steps.divided
             or True in [has_more(j, constants.WHOLE_STEP) for j in inner]
         )
-        # Loops that outlining makes round as what they replace.
+        # Loops that outlining makes must round as the equations they replace.
         kept = (
             eqn.source is None
             or max(map(_work, inner)) >= constants.WHOLE_WORK

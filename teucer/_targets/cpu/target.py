@@ -107,7 +107,8 @@ class CPU(Target):
 
     @functools.cached_property
     def legal(self) -> Mapping[str, Callable[..., Any]]:
-        """Products and convolutions as what XLA has fast code for; reductions that keep NaN."""
+        """Rewrites of products and convolutions into operations with fast code; reductions that
+        keep NaN."""
         from teucer._targets.cpu import (  # for programs that have some
             convolutions,
             extremes,
@@ -130,8 +131,8 @@ class CPU(Target):
         return radix.sort(ctx, xs, dimension, keys)
 
     def switches(self, jaxpr: Jaxpr, *, lean: bool, parts: int = 1) -> Switches:
-        """Without what only other than plain loops gain from; loops as one kernel each, and
-        convolutions by Eigen, where that takes less time."""
+        """Switches: none that help only other than plain loops; loops as one kernel each, and
+        convolutions by Eigen, if that is faster."""
         flags = os.environ.get("XLA_FLAGS", "")  # users who set such options there know them
         extra: tuple[str, ...] = ()
         overrides: dict[str, Any] = {}

@@ -1,7 +1,8 @@
-"""Rates that were measured on the user's machine (`teucer tune`): where they are, and which hold.
+"""Rates that were measured on the user's machine (`teucer tune`): their file, and whether they
+apply.
 
-The file names the release of jaxlib and the processor. For others it says nothing. Processes that
-run programs together may be on machines that differ, so they use the committed rates.
+The file names the release of jaxlib and the processor. It does not apply to others. Processes that
+run programs together may be on different machines, so they use the committed rates.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def path() -> Path | None:
 
 @functools.cache
 def _found(chosen: str | None) -> Thresholds:
-    """Read once: what a process decides stays the same. chosen: the option."""
+    """Read once, so that a process decides alike all the time. chosen: the option."""
     where = path()
     rates = None if where is None else read(where)
     return committed() if rates is None else thresholds_of(rates)

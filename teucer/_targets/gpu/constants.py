@@ -33,13 +33,14 @@ BANDWIDTH = 3.35e12
 GROUPED, GROUPS = 4, 2
 # Runs of a piece, on the average, at least. Not measured: the CPU's.
 PIECE_RUNS = 3
-# Equations spared, at least, for an executable more: by the rates above, with what its machine code
-# has in common with others.
+# The least number of equations that must be saved for one more executable: by the rates above, and
+# by the machine code that executables share.
 COPIED = 128
 
-# When equations become a function. It is to be a piece, so that nothing short is looked for, and
-# there are no loops: a loop would copy the parameters of its steps into one array. Where runs end
-# always counts: what they leave over is compiled again. Measured: gpu.md, "Compile times".
+# When equations become a function. It is to be a piece. So short repeats are not looked for, and
+# there are no loops: a loop would copy the parameters of its steps into one array. The ends of runs
+# always count, since equations left over there are compiled again. Measured: gpu.md, "Compile
+# times".
 COSTS = Costs(
     short=32,
     fused=64,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from teucer._targets.outlining.cut_into_pieces import CutProgram
 
 
-# Debug options that name what XLA keeps: a folder and a file.
+# Debug options that name XLA's own caches: a folder and a file.
 _AUTOTUNED, _KERNELS = "xla_gpu_per_fusion_autotune_cache_dir", "xla_gpu_kernel_cache_file"
 # The kernels of both kinds, behind two letters or three.
 _ROUTINES = {
@@ -70,8 +70,8 @@ def _kernel_cache(folder: Path) -> dict[str, Any]:
 
 
 class GPU(Target):
-    """GPUs of either kind. A program is compiled as it is, or in pieces where equal layers then
-    compile once and steps take as long (docs/outlining.md, "On GPUs")."""
+    """GPUs of either kind. A program is compiled as it is, or in pieces if equal layers then
+    compile once and steps take no longer (docs/outlining.md, "On GPUs")."""
 
     sends = True
     own_caches: ClassVar[Mapping[str, Callable[[Path], Mapping[str, Any]]]] = {

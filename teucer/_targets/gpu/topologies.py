@@ -29,9 +29,10 @@ TARGETS = {"h100": _H100}
 
 
 def checked(name: str, given: Mapping[str, object]) -> tuple[str, dict[str, object]]:
-    """The plugin's options for the topology of a name: by default eight GPUs of one host. given:
-    the user's options: `target_config`, a text as above, and `topology`, "SLICESxHOSTSxDEVICES".
-    Raises ValueError for a name that is not known, without a text.
+    """The plugin's options for the topology of a name: by default eight GPUs of one host.
+
+    given: the user's options: `target_config`, a text as above, and `topology`,
+    "SLICESxHOSTSxDEVICES". Raises ValueError for a name that is not known, without a text.
     """
     told: dict[str, object] = {"topology": "1x1x8", **given}
     if "target_config" not in told:

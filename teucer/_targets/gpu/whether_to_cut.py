@@ -69,7 +69,8 @@ class Launches(NamedTuple):
         return constants.PIECE_RUNS
 
     def large(self, function: Jaxpr) -> bool:
-        """Whether enough calls of it make a piece that takes longer than its start."""
+        """Whether enough calls of a function make a piece that runs longer than the host takes to
+        start it."""
         return busy(function) * self.grouped >= constants.HIDDEN * constants.DISPATCH
 
     def most(self, function: Jaxpr) -> int:
@@ -83,8 +84,8 @@ class Launches(NamedTuple):
 
 
 def busy(jaxpr: Jaxpr) -> float:
-    """Seconds that a GPU works at a program at least: its products at the speed of the data sheet,
-    and what they read and write.
+    """A lower bound on the seconds that a GPU works at a program: its products at the speed of the
+    data sheet, and the bytes that they read and write.
 
     Everything else may be fused into them. A loop of unknown length counts once.
     """

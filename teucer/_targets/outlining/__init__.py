@@ -1,1 +1,1 @@
-"""Outlining: what a program repeats becomes functions and loops, and those become pieces."""
+"""Outlining: repeated equations become functions and loops, and these become pieces."""

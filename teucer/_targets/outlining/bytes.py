@@ -1,4 +1,4 @@
-"""Bytes of arrays, and those that calls of functions take and give."""
+"""Bytes of arrays, and of operands and results of calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def bytes_of(aval: ShapedArray) -> int:
-    """The bytes of a value; 0 for what has no place in memory, or none that is known."""
+    """The bytes of a value; 0 if it has no memory, or an unknown size."""
     physical = getattr(aval, "physical", None)
     if physical is None or aval.symbolic:
         return 0
@@ -19,5 +19,5 @@ def bytes_of(aval: ShapedArray) -> int:
 
 
 def carried(jaxpr: Jaxpr) -> int:
-    """The bytes of what a jaxpr takes and gives."""
+    """The bytes of a jaxpr's inputs and results."""
     return sum(bytes_of(v.aval) for v in (*jaxpr.invars, *jaxpr.outvars))

@@ -19,12 +19,12 @@ class Costs(NamedTuple):
     short: equations that a function has at least, if XLA does not fuse all of them into one loop.
     fused: the same, if it does: then each call costs another pass over memory.
     saved: equations fewer in the program, at least. few, saved_by_few: the same for so few
-        instances or fewer: what XLA makes of a program grows faster than its depth only from there
-        on, and calls cost copies.
+    instances or fewer: only from there on XLA's work grows faster than the depth, and calls cost
+    copies.
     separated, carried: programs with an equation in so many at which fusion ends (`Cost.separates`)
         get loops, and functions that take and give so many bytes, which are executables of their
         own (`pieces`).
-    many: periods of a run from which on what its ends leave over costs little beside them.
+    many: periods of a run from which on the equations left over at its ends cost little.
     steps, stacked: calls that follow one another become a loop if they are as many, and if the loop
         need not stack more than so many bytes a step.
     """
@@ -51,8 +51,8 @@ class Costs(NamedTuple):
 class Limits(NamedTuple):
     """When a program is cut into pieces: break-even points (of the CPU: `_targets.cpu.rates`).
 
-    carried: bytes that a function takes and gives, at least, so that what its call costs by itself
-    is small beside it.
+    carried: the least bytes of a function's operands and results with which the overhead of its
+    call is small.
     copied: equations that XLA would have to copy, at least.
     grouped, repeated, held: calls of a function that follow one another share pieces. A piece has
     so many calls at most; XLA copies so many equations in it; it takes and gives so many bytes at
@@ -71,7 +71,7 @@ class Limits(NamedTuple):
     runs: int
 
     def large(self, function: Jaxpr) -> bool:
-        """Whether what the call of a function costs by itself is small beside it."""
+        """Whether the overhead of a function's call is small."""
         return carried(function) >= self.carried
 
     def most(self, function: Jaxpr) -> int:
@@ -87,8 +87,8 @@ class Limits(NamedTuple):
         return self._replace(repeated=0)
 
 
-# Periods of a run from which on what its ends leave over costs little. Measured: outlining.md, "An
-# edit of one layer".
+# Periods of a run from which on the equations left over at its ends cost little. Measured:
+# outlining.md, "An edit of one layer".
 MANY = 16
 # Calls of a piece, pieces of a run, bytes that a piece holds, runs of a piece. Measured:
 # outlining.md, "Pieces".

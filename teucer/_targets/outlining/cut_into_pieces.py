@@ -49,9 +49,9 @@ class Piece(NamedTuple):
     """A part of a program.
 
     reads: the numbers of the values that it takes; first come the program's arguments, then the
-    constants of the cut, then the results of the pieces in their order. drops: those that no later
-    piece takes, nor the program gives. calls: how many calls of a function it is, 0 for what comes
-    between them.
+    constants of the cut, then the results of the pieces in their order. drops: values that no later
+    piece takes, nor the program returns. calls: the number of calls of a function that it consists
+    of, 0 for a part between calls.
     """
 
     jaxpr: Jaxpr
@@ -121,8 +121,8 @@ def cut(jaxpr: Jaxpr, limits: Cutting) -> CutProgram | None:
 
 
 class _Stretch(NamedTuple):
-    """A piece before its values have numbers: what it computes, from what and for what, and of how
-    many calls."""
+    """A piece before its values have numbers: its jaxpr, operands and results, and its number of
+    calls."""
 
     jaxpr: Jaxpr
     operands: Sequence[Atom]
@@ -131,7 +131,7 @@ class _Stretch(NamedTuple):
 
 
 def _calls(jaxpr: Jaxpr, limits: Cutting) -> list[Eqn]:
-    """The calls that become pieces; what is merely expensive does not."""
+    """The calls that become pieces; calls of merely expensive operations do not."""
     return [
         eqn
         for eqn in jaxpr.eqns

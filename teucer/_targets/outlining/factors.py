@@ -1,7 +1,7 @@
 """Factors by which updates multiply, such as learning rates, become operands of the pieces.
 
-Researchers change these numbers more often than anything else of a program. As operands they leave
-the text of each piece as it is, so another learning rate compiles nothing.
+Researchers change these numbers more often than any other part of a program. As operands they are
+not in the text of a piece, so another learning rate compiles nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def with_factors(
     """The jaxpr, whose functions take the factors of their updates as arguments, and the factors of
     equations between calls.
 
-    function_of: the function that an equation calls, if it is one of those that become pieces.
+    function_of: the function that an equation calls, if it becomes pieces.
     Updates are the loops and reductions that results alone need. Their products by 0, 1 or -1 stay,
     which XLA simplifies.
     """
@@ -88,8 +88,8 @@ def _follows(eqn: Eqn) -> bool:
 def _taking(function: Jaxpr, alone: Collection[int]) -> tuple[ClosedJaxpr, list[Literal]]:
     """A function with arguments for the factors of some of its equations, and the factors.
 
-    Equal factors are one argument where the equations around are of one kind. Else a learning rate
-    that happens to be equal to another number would be one with it.
+    Equal factors are one argument if the equations around are of one kind. Otherwise a learning
+    rate that happens to equal another number would be merged with it.
     """
     makers = {v: eqn.primitive for eqn in function.eqns for v in eqn.outvars}
     users: dict[Atom, set[Primitive]] = {}

@@ -3,7 +3,7 @@
 Equations that a program repeats become a function that is emitted once and that XLA does not
 inline.
 
-What is found, what it costs and what decides is written in docs/outlining.md. The words: a *letter*
+docs/outlining.md describes the search, the costs and the decisions. The words: a *letter*
 says what an equation does, whatever its operands. A *repeat* is a substring of letters that occurs
 several times. Its *instances* are the occurrences with the same data flow inside, and one
 *function* stands for them.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def outlined(jaxpr: Jaxpr, costs: constants.Costs) -> Jaxpr:
-    """A program's jaxpr, of known sizes, with what repeats as functions and loops, where that
+    """A program's jaxpr, of known sizes, with repeated equations as functions and loops, where that
     pays."""
     found = outline(jaxpr, costs)
     return jaxpr if found is jaxpr else remove_dead(rewrite(found))
@@ -146,10 +146,10 @@ def _named(env: dict[Var, Atom], v: Atom) -> Atom:
 class _Program:
     """One look at the equations of a jaxpr.
 
-    eqns: those that take part. cheap: by variable, equations on constants alone that are written
-    again wherever they are used. first: other equations on constants alone, and those that take a
-    part of an argument, such as `xs[3]`. They go first, so that no instance has them for all. Steps
-    then differ in what they take, but not in their letters.
+    eqns: equations that take part. cheap: by variable, equations on constants alone that are
+    written again wherever they are used. first: other equations on constants alone, and equations
+    that take a part of an argument, such as `xs[3]`. They go first, so that no instance has them
+    for all. Steps then differ in operands, but not in their letters.
     """
 
     def __init__(self, jaxpr: Jaxpr, costs: constants.Costs) -> None:
@@ -235,7 +235,7 @@ class _Program:
         return letters
 
     def outlined(self) -> Jaxpr:
-        """The jaxpr with calls in the place of what repeats; itself if nothing does that pays."""
+        """The jaxpr with calls in place of repeated equations; itself if no repeat pays."""
         found, letters = self.repeats, self.letters
         taken = np.zeros(len(letters) + 1, bool)
         for repeat in found:
@@ -345,7 +345,8 @@ class _Program:
         return _Function(closed, length, starts, body.slots, names, self.last_use)
 
     def _with_constants(self, eqns: Sequence[Eqn]) -> list[Eqn]:
-        """The equations, with those on constants alone before them or before their first use."""
+        """The equations, with equations on constants alone moved to the front or before their first
+        use."""
         written: set[Any] = set()
         out: list[Eqn] = []
 
@@ -366,8 +367,8 @@ class _Program:
 
 
 class _Function(NamedTuple):
-    """A function of `length` equations for the instances at `starts`; what they give for its
-    arguments and name its results."""
+    """A function of `length` equations for the instances at `starts`; also each instance's operands
+    and result variables."""
 
     closed: ClosedJaxpr
     length: int
@@ -418,8 +419,8 @@ def _adjacent(starts: list[int], length: int) -> Iterator[list[int]]:
 class _Body:
     """The function being written for some instances.
 
-    names: what its equations define, by place. slots: for each of its arguments, what the instances
-    give for it.
+    names: variables that its equations define, by place. slots: for each of its arguments, the
+    operands of the instances.
     """
 
     def __init__(self, cheap: dict[Var, Eqn]) -> None:
@@ -530,8 +531,8 @@ def _cut_costs(program: _Program, low: int, high: int, period: int) -> Any:
     passing = np.zeros(2 * period + 1, np.int64)
     for i in range(max(low, middle - period), min(high, middle + period)):
         for v in program.eqns[i].outvars:
-            # Cuts after i, up to the last use, but not more than a period away: what is used later
-            # passes them all.
+            # Cuts after i, up to the last use, but not more than a period away: values used later
+            # pass all cuts.
             last = min(program.last_use.get(v, -1), i + period)
             if last > i:
                 passing[i + 1 - middle + period] += 1

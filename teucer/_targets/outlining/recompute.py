@@ -1,6 +1,6 @@
 """Cheap values are computed again where they are used much later, in place of being kept.
 
-A backward pass uses what the forward pass has computed: of `1 - tanh(x)`, `2 * x` and a mean in the
+A backward pass uses values of the forward pass: of `1 - tanh(x)`, `2 * x` and a mean in the
 shape of x it needs tanh(x), x and the mean alone. XLA decides likewise within a function, and
 cannot between the functions that outlining makes.
 """
@@ -26,9 +26,9 @@ def recompute(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr, with cheap values computed again before uses that are far from the first
     computation; the same bits.
 
-    Each use has its own copy: which of them are near each other shows when it is known what becomes
-    a function. Values that updates make are not recomputed: only updates use them, and updates are
-    moved to them (`teucer._targets.outlining.updates`).
+    Each use has its own copy: copies that are near each other are merged once functions are found.
+    Values that updates make are not recomputed: only updates use them, and updates are moved to
+    them (`teucer._targets.outlining.updates`).
     """
     eqns = jaxpr.eqns
     place = {v: i for i, eqn in enumerate(eqns) for v in eqn.outvars}
@@ -86,10 +86,11 @@ def _made_again(jaxpr: Jaxpr, far: set[Var]) -> dict[Any, Eqn]:
     """By variable, the cheap equation to compute it again from one array that is live anyway, and
     smaller ones.
 
-    One: what a step of a recurrence makes of the step before and of something else is kept. Else
-    the steps would not be alike, some kept and some computed again from further and further back.
+    Only one array: so a value that a step of a recurrence computes from the step before and from
+    another array is kept. Otherwise steps would differ: some would keep values, and some would
+    recompute them from further and further back.
     """
-    there = set(jaxpr.invars)  # arguments, constants, and what is kept
+    there = set(jaxpr.invars)  # arguments, constants, and kept values
     constant: set[Any] = set()  # derived from constants alone: outlining copies these to their uses
     again: dict[Any, Eqn] = {}
     cost: dict[

@@ -35,8 +35,8 @@ class Repeat(NamedTuple):
 def repeats(
     letters: HostArray, shortest: int, worthwhile: Callable[[Repeat], bool]
 ) -> list[Repeat]:
-    """Repeats of at least `shortest` letters that are worthwhile and do not overlap, those that
-    save most first.
+    """Worthwhile repeats of at least `shortest` letters that do not overlap, the largest savings
+    first.
 
     letters: i64[n]; negative ones are like no other.
 
@@ -111,8 +111,8 @@ def _without_nested_runs(
     common: list[int],
     shortest: int,
 ) -> Iterator[tuple[int, int, int]]:
-    """The nodes, but of those that overlap in runs of one period, less than `shortest`, the
-    shortest alone.
+    """The nodes; but of nodes that overlap in runs of one period, less than `shortest`, only the
+    shortest.
 
     A run such as `aaaa` (the updates of parameters of one shape) has as many nodes as letters. All
     of them come down to parts of one length, which the shortest has at all places that the others

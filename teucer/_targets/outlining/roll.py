@@ -1,9 +1,9 @@
 """Rolling: calls of one function that follow one another, such as the steps of a solver, become one
 loop.
 
-Values that each call takes from the one before are carried; what all take alike is constant; other
-operands are stacked, and so are the results that are used behind the loop. A loop takes the stacked
-results of another as they are, in either direction.
+Values that each call takes from the one before are carried; operands that are the same for all
+calls are constants; other operands are stacked, and so are the results that are used behind the
+loop. A loop takes the stacked results of another as they are, in either direction.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ class Calls(NamedTuple):
 
 @final
 class Roller:
-    """Makes loops of a program's calls, in their order. elements: by variable, the stacked array
-    that has it as an element, and the element's index.
+    """Makes loops of a program's calls, in their order.
+
+    elements: by variable, the stacked array that has it as an element, and the element's index.
     """
 
     def __init__(self, eqns: Sequence[Eqn]) -> None:
@@ -189,8 +190,8 @@ class _Range(NamedTuple):
 
 
 def _kinds(calls: Calls) -> tuple[list[int], list[tuple[int, int]], list[int]] | None:
-    """Which arguments all calls take alike, which are what result of the call before, and which
-    neither; None if an argument is a result of another call."""
+    """For each argument: whether all calls take the same, or which result of the call before they
+    take, or neither; None if an argument is a result of another call."""
     made = {
         v: (number, place)
         for place, across in enumerate(calls.results)

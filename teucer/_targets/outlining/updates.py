@@ -17,7 +17,7 @@ def advance_updates(jaxpr: Jaxpr) -> Jaxpr:
 
     Parts of an update that depend on the program's arguments alone go to their first use. Scalars
     (the number of a step) go before everything else, so that layers stay alike. Scalars that derive
-    from gradients (the sum of their squares) go as late as possible. Updates that go to one place
+    from gradients (the sum of their squares) go as late as possible. Updates that move to one place
     stand in the order in which results need them. So the updates of a layer stay together after a
     norm that clips all gradients.
     """
@@ -74,14 +74,14 @@ def _depth_first(jaxpr: Jaxpr, updates: set[int]) -> dict[int, int]:
 
 
 def updates_of(jaxpr: Jaxpr) -> set[int]:
-    """The numbers of the equations on which nothing but results depends that are new values of
-    arguments, or scalars.
+    """The numbers of update equations: only results that are new values of arguments, or scalars,
+    depend on them.
 
-    XLA fuses them with what makes their operands, or they are reductions, and none of them makes
-    more than it takes, but of scalars: it would be kept for longer.
+    XLA fuses them with the equations of their operands, or they are reductions. None makes more
+    bytes than it takes, except from scalars: the result would be kept for longer.
     """
     eqns = jaxpr.eqns
-    last = []  # those on which results alone depend, the last one first
+    last = []  # equations on which results alone depend, the last one first
     needed: set[Atom] = set()  # by others
     for i in reversed(range(len(eqns))):
         eqn = eqns[i]
@@ -111,8 +111,8 @@ def updates_of(jaxpr: Jaxpr) -> set[int]:
         if not used.isdisjoint(eqns[i].outvars):
             updates.add(i)
             used.update(eqns[i].invars)
-    # Of scalars that are results those made of what updates take (the norm of the gradients), but
-    # not the loss.
+    # Scalar results that are computed from operands of updates (the norm of the gradients), but not
+    # the loss.
     for i in reversed(new):
         if i not in updates and all(v in used or v.aval.size == 1 for v in eqns[i].invars):
             updates.add(i)

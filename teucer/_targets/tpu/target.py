@@ -9,7 +9,7 @@ from teucer._targets.interface import Kernels, Target
 
 @final
 class TPU(Target):
-    """TPUs. Nothing is tuned for them yet: programs are compiled as they are, but for what their
+    """TPUs. Nothing is tuned for them yet: programs are compiled unchanged, except for what their
     user asks."""
 
     kernels: ClassVar[Kernels] = Kernels(

@@ -1,1 +1,1 @@
-"""Derivatives of smooth functions of what turns without bound, as limits."""
+"""Derivatives, as limits, of smooth functions of results that turn without bound."""

@@ -38,8 +38,8 @@ class Kinds(NamedTuple):
 def jvp_of_call(
     closed: ClosedJaxpr, moving: Sequence[bool]
 ) -> tuple[ClosedJaxpr, Callable[[Sequence[Any]], tuple[Sequence[Any], Sequence[Any]]]]:
-    """As `jvp_jaxpr`, limits included: the jaxpr, and a function that makes of its results what a
-    jvp rule returns."""
+    """As `jvp_jaxpr`, with limits: the jaxpr, and a function that turns its results into the result
+    of a jvp rule."""
     made: tuple[ClosedJaxpr, Callable[[Sequence[Any]], tuple[Sequence[Any], Sequence[Any]]]] = (
         closed.kept(("jvp of call", tuple(moving)), lambda: _jvp_of_call(closed, moving))
     )

@@ -48,6 +48,6 @@ _new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 def capsule(pointer: Any) -> Any:
     """A PyCapsule around the address of a ctypes function.
 
-    Raises TypeError for what has no address.
+    Raises TypeError for an object without an address.
     """
     return _new_capsule(ctypes.cast(pointer, ctypes.c_void_p), None, None)

@@ -62,7 +62,7 @@ def _start() -> None:
 
 
 def _load_alone(names: Sequence[str], folders: list[str]) -> None:
-    """Load modules without the package around them; those that are not in the folders are left to
+    """Load modules without the package around them; modules that are not in the folders are left to
     `import`."""
     for name in names:
         spec = importlib.machinery.PathFinder.find_spec(name, folders)

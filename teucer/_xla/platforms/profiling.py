@@ -1,4 +1,4 @@
-"""XLA's profiler: sessions, annotations of the trace, and what a profile says."""
+"""XLA's profiler: sessions, annotations of the trace, and the content of profiles."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def main() -> None:
         print(f"refused: {err}".replace("\n", " "), flush=True)
         return
     print("serving", flush=True)
-    # Who reads what process 0 writes would wait until this process has ended, too.
+    # A reader of process 0's output would wait until this process has ended, too.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)

@@ -15,7 +15,7 @@ __all__ = ["Answer", "check_values"]
 class Answer(NamedTuple):
     """A program with a known answer.
 
-    check: runs it, and returns what is wrong, "" where nothing is.
+    check: runs it, and returns the fault as text, "" if there is none.
     seconds: the longest that it may take; a fault may be a hang.
     """
 
@@ -28,6 +28,7 @@ def check_values(
     f: Callable[..., object], args: Sequence[object], expected: object, rtol: float = 1e-5
 ) -> str:
     """The difference between jit(f)(*args) and the expected values as text, "" if there is none.
+
     rtol: relative to the largest expected value; NaN and infinities must stand where they are
     expected. Each array is compared by itself.
     """

@@ -15,7 +15,7 @@ from teucer.cli.guard.table import all_answers
 
 
 def main() -> None:
-    """Run the answers whose names stand in the input, and say what was found of each."""
+    """Run the answers whose names stand in the input, and report the outcome of each."""
     names: list[str] = json.loads(sys.stdin.read())
     jax.config.update("jax_enable_x64", True)
     answers = {answer.name: answer for answer in all_answers()}
@@ -24,7 +24,7 @@ def main() -> None:
         start = time.perf_counter()
         try:
             fault = answers[name].check()
-        except Exception as err:  # whatever the compiler raises is what was found
+        except Exception as err:  # an exception of the compiler is the outcome
             fault = f"{type(err).__name__}: {str(err).splitlines()[0] if str(err) else ''}"
         seconds = time.perf_counter() - start
         print(json.dumps({"name": name, "fault": fault, "took": seconds}), flush=True)

@@ -1,4 +1,4 @@
-"""Runs the answers in processes of their own, and prints what is wrong."""
+"""Runs the answers in separate processes, and prints the faults."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def run(names: Sequence[str]) -> Iterator[Found]:
     """The outcome of each answer. An answer that ends its process, or takes too long, is a fault;
     the others go on in a new process."""
     left = list(names)
-    with tempfile.TemporaryDirectory() as cache:  # what is compiled is compiled anew
+    with tempfile.TemporaryDirectory() as cache:  # programs are compiled anew
         while left:
             for one in _run_in_one_process(left, cache):
                 left.remove(one.name)

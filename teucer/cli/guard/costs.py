@@ -21,7 +21,7 @@ __all__ = ["ANSWERS"]
 # A linear program may take this many times as long at 4 n: caches end, and other programs run on
 # the machine. A quadratic one takes 16 times as long.
 _LINEAR = 10.0
-# Seconds of the processor that are too few to compare: what takes less at 4 n is not slow.
+# Processor seconds that are too few to compare: a program that takes less at 4 n is not slow.
 _SHORT = 0.05
 # Limits for a small program: processor seconds to compile, and bytes beside its arguments and
 # results.
@@ -89,7 +89,7 @@ def _rows_written(n: int) -> Any:
 
 
 def _drawn(n: int) -> Any:
-    """jax 31284: what is written is chosen by a random number."""
+    """jax 31284: the written value is chosen by a random number."""
 
     def step(carry: Any) -> Any:
         i, xs = carry

@@ -1,4 +1,4 @@
-"""Products of matrices, contractions and convolutions, and what is computed of them."""
+"""Products of matrices, contractions and convolutions, and computations on their results."""
 
 from __future__ import annotations
 

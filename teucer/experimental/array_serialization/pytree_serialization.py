@@ -80,7 +80,8 @@ def nonblocking_save(
     overwrite: bool = True,
     ts_specs: object = None,
 ) -> PyTreeFuture[None]:
-    """As `save`, in a thread; call `result()` of what is returned, which raises what went wrong."""
+    """As `save`, in a thread. Returns an object: its `result()` waits, and raises an exception of
+    the save."""
     saving = PyTreeFuture(_saving().submit(_save(data, directory, overwrite, ts_specs)))
     saving.pytree = pytrees.tree_map(lambda x: ShapeDtypeStruct(x.shape, x.dtype), data)
     return saving
@@ -96,8 +97,8 @@ def load(
     """The tree that was saved to a folder.
 
     shardings: a tree prefix of shardings, Formats, or ShapeDtypeStructs with one of them, whose
-    dtype the array then gets. mask: a tree prefix of booleans; what is False is not read, and None
-    in the result. ts_specs: as of `save`, by default what was said there.
+    dtype the array then gets. mask: a tree prefix of booleans; a leaf with False is not read, and
+    is None in the result. ts_specs: as of `save`, by default those of the save.
     Raises FileNotFoundError if no tree was saved there, ValueError for a file that is damaged, for
     trees that do not fit, and for classes of nodes that are not registered; TypeError where there
     is no sharding.
@@ -112,7 +113,7 @@ def nonblocking_load(
     mask: object = None,
     ts_specs: object = None,
 ) -> PyTreeFuture[Any]:
-    """As `load`, in a thread; `result()` of what is returned is the tree."""
+    """As `load`, in a thread. Returns an object: its `result()` is the tree."""
     options, work = config.of_this_thread(), _load(directory, shardings, mask, ts_specs)
 
     def run() -> Any:
@@ -144,7 +145,7 @@ def _keys_struct(stored: folders.Stored) -> ShapeDtypeStruct:
 def _save(
     data: object, directory: str | os.PathLike[str], overwrite: bool, ts_specs: object
 ) -> Callable[[], None]:
-    """Begin a save; what is returned does the rest of it."""
+    """Begin a save. Returns a function that does the rest."""
     folder = Path(directory).absolute()
     leaves, structure = pytrees.tree_flatten(data)
     if not all(map(arrays.is_array, leaves)):
@@ -209,7 +210,7 @@ def _write_by_tensorstore(pairs: Sequence[tuple[Any, Any]]) -> None:
 def _load(
     directory: str | os.PathLike[str], shardings: object, mask: Any, ts_specs: object
 ) -> Callable[[], Any]:
-    """Check what is asked for; what is returned reads it."""
+    """Check the arguments of a load. Returns a function that reads."""
     folder = Path(directory).absolute()
     manifest = _manifest(folder)
     structure = read_tree(manifest.tree["structure"])

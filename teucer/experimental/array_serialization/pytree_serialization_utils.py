@@ -36,11 +36,11 @@ class PyTreeFuture(Future[T]):
         return self._future.done()
 
     def result(self, *args: Any, **kw: Any) -> T:
-        """Wait for it: the arrays of a load. Raises what went wrong."""
+        """Wait for it: the arrays of a load. Raises its exception."""
         return self._future.result(*args, **kw)
 
     def exception(self, *args: Any, **kw: Any) -> BaseException | None:
-        """Wait for it: what went wrong, or None."""
+        """Wait for it: its exception, or None."""
         return self._future.exception(*args, **kw)
 
     def cancel(self) -> bool:

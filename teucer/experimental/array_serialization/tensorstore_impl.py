@@ -124,8 +124,8 @@ async def async_serialize(
 ) -> Any:
     """Write an array to the place that a spec says; all processes of a program do it.
 
-    arr_inp: T[shape], over any devices. commit_future: a list to which what remains to be waited
-    for is added; without one this waits until all is written. chunk_layout, context, transaction:
+    arr_inp: T[shape], over any devices. commit_future: a list to which futures for the rest of the
+    save are added; without one this waits until all is written. chunk_layout, context, transaction:
     tensorstore's. primary_host: the process that makes the array, by default each of them tries.
     replica_id: which of the copies of a shard is written.
     Raises ImportError for a spec that needs tensorstore, where that is not installed.
@@ -140,7 +140,9 @@ async def async_serialize(
     ts = _tensorstore("async_serialize")
     path = _specs.local_path(tensorstore_spec)
     if path is not None:
-        (path / folders.MANIFEST).unlink(missing_ok=True)  # what lies there decides how it is read
+        (path / folders.MANIFEST).unlink(
+            missing_ok=True
+        )  # the stored format decides how it is read
     parts = _arrays.parts_of(arr_inp) if replica_id == 0 else _replica(arr_inp, replica_id)
     if parts.key is not None:
         raise TypeError(
@@ -391,8 +393,9 @@ def run_async(work: Callable[[], Awaitable[Any]]) -> Any:
 async def combine_kvstores(
     combined_kvstore: object, kvstores: Sequence[object], context: object = None
 ) -> None:
-    """Merge the ocdbt databases of several processes into one. One process does it, when all have
-    written.
+    """Merge the ocdbt databases of several processes into one.
+
+    One process does it, when all have written.
 
     combined_kvstore, kvstores: specs of kvstores.
     Raises ImportError where tensorstore is not installed.

@@ -2,7 +2,7 @@
 
 The check is on with the option `jax_debug_key_reuse`, and within `with jax.debug_key_reuse(True)`.
 A program that uses a key twice raises KeyReuseError before it runs, with the line of the second
-use. So does a call that uses a key which an earlier one used.
+use. So does a call with a key that an earlier call used.
 
 >>> import teucer as jax
 >>> with jax.debug_key_reuse(True):

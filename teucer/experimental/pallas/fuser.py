@@ -1,4 +1,4 @@
-"""Kernels fused with what comes before and behind them (docs/kernels.md).
+"""Kernels fused with the operations before and behind them (docs/kernels.md).
 
 A fusible function does not get arrays. For each argument it gets a `Fusion`, a function that
 computes the value, and one more that is to be applied to its result. A kernel asks for the values

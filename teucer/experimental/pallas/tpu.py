@@ -2,8 +2,8 @@
 
 Memory spaces, semaphores, copies, pipelines, cores.
 
-Kernels are not compiled for TPUs yet. What has a meaning on one core runs as it would there, in
-order; the rest says what is missing.
+Kernels are not compiled for TPUs yet. Operations with a meaning on one core run as they would
+there, in order; others raise an error that names what is missing.
 """
 
 from __future__ import annotations
@@ -111,10 +111,10 @@ CORE_PARALLEL, SUBCORE_PARALLEL = (
 class InterpretParams(_AnyInterpretParams):
     """How a kernel for TPUs is interpreted: as `pl.InterpretParams` says.
 
-    out_of_bounds_reads: 'raise', or 'uninitialized': what such reads give is not said.
-    uninitialized_memory: where it is given as 'zero', reads of what nobody has written are no
-    faults. The others say how JAX's interpreter of several cores and copies goes on. Here a kernel
-    runs on one core, in order, and copies are done as they start.
+    out_of_bounds_reads: 'raise', or 'uninitialized': such reads give unspecified values.
+    uninitialized_memory: with 'zero', reads of memory that was never written are no faults. The
+    others say how JAX's interpreter of several cores and copies goes on. Here a kernel runs on one
+    core, in order, and copies are done as they start.
     """
 
     def __init__(

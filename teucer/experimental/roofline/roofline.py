@@ -1,6 +1,6 @@
 """Rooflines of functions.
 
-The equations of a program counted one after another, with what is in memory between them.
+The equations of a program are counted one after another, with the memory in use between them.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def _half(x: Array) -> Any:
 
 
 class _Count(NamedTuple):
-    """Counts what one device of a mesh has to do."""
+    """Counts the work of one device of a mesh."""
 
     mesh: Any
     pin_lhs: bool
@@ -228,8 +228,8 @@ class _Count(NamedTuple):
 
 
 def _sizes(jaxpr: Jaxpr) -> Callable[[Var], int]:
-    """Bytes of the variables of a program on one device: of what `shard_map` takes and gives, those
-    of its part."""
+    """Bytes of the variables of a program on one device: for operands and results of `shard_map`,
+    the device's part."""
     parts: dict[Var, int] = {}
     for eqn in jaxpr.eqns:
         view = structure.of(eqn)

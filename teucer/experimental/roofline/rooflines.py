@@ -1,6 +1,6 @@
 """The rules of Teucer's own primitives.
 
-A table of those that are special, and one rule for the others.
+A table of special rules, and one rule for all other primitives.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def conv_general_dilated(
     batch_group_count: int,
     **params: object,
 ) -> RooflineResult:
-    """Products with elements that are there: those with padding are left out."""
+    """The number of products with elements: products with padding are left out."""
     batch, _, *spatial = dimension_numbers.lhs_spec
     features, of_each, *windows = dimension_numbers.rhs_spec
     out_axes = dimension_numbers.out_spec[2:]
@@ -146,8 +146,8 @@ def gather(
     mode: Any,
     **params: object,
 ) -> RooflineResult:
-    """Only what is taken is read; with FILL_OR_DROP each index is compared with its bounds, and
-    each element chosen."""
+    """Only the gathered elements are read. With FILL_OR_DROP each index is compared with its
+    bounds, and each element selected."""
     out = RooflineShape.from_aval(ctx.avals_out[0])
     filled = GatherScatterMode.from_any(mode) == GatherScatterMode.FILL_OR_DROP
     return _unfused((4 * indices.size + out.size) * filled, 2 * out.bytes + indices.bytes)

@@ -38,8 +38,8 @@ GenerateDumpFn = Callable[..., SourceMapDump]
 
 @dataclasses.dataclass(frozen=True)
 class Pass:
-    """A form of a program: compile_fn(folder, f, args, kwargs) makes it, generate_dump(what was
-    made) writes it."""
+    """A form of a program: compile_fn(folder, f, args, kwargs) makes it, generate_dump(result)
+    writes it."""
 
     name: str
     compile_fn: CompileFn

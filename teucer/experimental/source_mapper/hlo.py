@@ -1,5 +1,4 @@
-"""Source maps of StableHLO, of HLO as it is given to the compiler, and of HLO as the compiler makes
-it."""
+"""Source maps of StableHLO, of HLO before the compiler, and of optimised HLO."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A BCOO array stores for each of its elements the index of its place, a BCSR array the rows one after
 another. Batch dimensions come first. All elements of a batch store the same number of elements;
-what is stored may be dense blocks.
+stored elements may be dense blocks.
 """
 
 from teucer._base import lazy

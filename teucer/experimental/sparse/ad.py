@@ -1,4 +1,4 @@
-"""Derivatives with regard to sparse arrays: with regard to what they store."""
+"""Derivatives with regard to sparse arrays: with regard to their stored elements."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def is_sparse(x: object) -> bool:
 def flatten_fun_for_sparse_ad(
     fun: Callable[..., object], argnums: Any, args: Sequence[Any]
 ) -> tuple[Callable[..., Any], Any, list[Any], Callable[[Any], Any]]:
-    """A function of what sparse arguments store, the arguments to differentiate, and how
-    derivatives become sparse arrays.
+    """A function of the data of sparse arguments, the arguments to differentiate, and a function
+    that makes derivatives sparse arrays.
 
     Returns (fun_flat, argnums, args_flat, postprocess): in the arguments of args_flat that argnums
     names, each sparse array is its data; postprocess makes sparse arrays of derivatives by them.
@@ -88,8 +88,8 @@ def flatten_fun_for_sparse_ad(
 
 
 def _with_data(x: Any, data: Any) -> Any:
-    """A sparse array with other data; of a Jacobian, whose data have the axes of an output in
-    front, the array with these axes as batch dimensions."""
+    """A sparse array with other data. Data of a Jacobian have the axes of an output in front; these
+    become batch dimensions."""
     bufs, aux = x.tree_flatten()
     extra = np.ndim(data) - np.ndim(bufs[0])
     if extra <= 0:

@@ -1,4 +1,4 @@
-"""COO matrices: rows, columns and values of what is stored. BCOO arrays do more."""
+"""COO matrices: rows, columns and values of stored elements. BCOO arrays do more."""
 
 from teucer._base import lazy
 

@@ -1,8 +1,8 @@
 """`sparsify`: functions of dense arrays made into functions of sparse ones.
 
 A function is traced as if all its arguments were dense. A rule for each primitive then does the
-same to the buffers of those that are sparse (`_sparse_rules`, and here for primitives that carry
-jaxprs). `SparseTrace` does the same while the function runs.
+same to the buffers of sparse values (`_sparse_rules`, and here for primitives that carry jaxprs).
+`SparseTrace` does the same while the function runs.
 """
 
 from teucer._base import lazy

@@ -1,6 +1,6 @@
 """jaxlib's bindings of MLIR.
 
-`ir`, `passmanager` and `dialects`, and what is done with modules of StableHLO as bytes.
+`ir`, `passmanager` and `dialects`, and functions on modules of StableHLO as bytes.
 
 >>> from teucer.extend.mlir import ir
 >>> with ir.Context():

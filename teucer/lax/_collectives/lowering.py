@@ -109,7 +109,7 @@ def all_to_all(
     axes: Sequence[int],
     groups: object = None,
 ) -> Value:
-    """The i-th part along an axis of each device sent to device i, which joins what it gets along
+    """The i-th part along an axis of each device is sent to device i, which joins the parts along
     another axis."""
     table = rows(ctx, axes, groups)
     properties = (

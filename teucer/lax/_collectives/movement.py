@@ -78,7 +78,7 @@ def _merged(x: ArrayLike, at: int, count: int) -> Any:
 
 
 def _divided(x: Any, at: int, sizes: Sequence[Size]) -> Any:
-    """x with one axis divided: into axes of the given sizes, and what remains of it."""
+    """x with one axis divided into axes of the given sizes and a last axis for the rest."""
     shape = np.shape(x)
     return structure.reshape(
         x, (*shape[:at], *sizes, shape[at] // math.prod(sizes), *shape[at + 1 :])
@@ -355,8 +355,8 @@ class ReduceScatter(Exchange):
 
 @final
 class AllToAll(Exchange):
-    """Each element sends the i-th part of its operand along split_axis to element i, and joins what
-    it gets along concat_axis.
+    """Each element sends the i-th part of its operand along split_axis to element i, and joins the
+    received parts along concat_axis.
 
     tiled: as the function was called; the primitive keeps the rank either way.
     (C1) split_axis divides into as many parts as there are elements.

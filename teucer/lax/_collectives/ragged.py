@@ -40,8 +40,8 @@ def ragged_all_to_all(
 ) -> Array:
     """Each element of a named axis sends rows of its operand to the others, in numbers that differ.
 
-    operand: T[n, ...], what is sent. output: T[m, ...], where what is received is written; other
-    rows stay as they are.
+    operand: T[n, ...], the rows to send. output: T[m, ...], into which received rows are written;
+    other rows stay as they are.
     input_offsets, send_sizes: int[size], for each element the first of the rows that go to it, and
     how many they are.
     output_offsets: int[size], for each element where in its output they go. recv_sizes: int[size],

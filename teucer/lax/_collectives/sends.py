@@ -193,9 +193,9 @@ def precv(
     """Arrays that other devices of a `shard_map` have sent by `psend`, after a token. It is for
     GPUs, as that is.
 
-    token: of `psend` or `create_token`. out_shape: a pytree of what has shape and dtype. perm: as
-    for `psend`. The result is a pytree of arrays; a device that nothing is sent to has zeros.
-    Raises TypeError for what is no token, and what `psend` raises.
+    token: of `psend` or `create_token`. out_shape: a pytree of objects with shape and dtype. perm:
+    as for `psend`. The result is a pytree of arrays; a device that nothing is sent to has zeros.
+    Raises TypeError for an object that is no token, and the errors of `psend`.
     """
     params = _params("precv", axis_name, perm)
     vma = manual_axes().intersection(params["axis_name"])

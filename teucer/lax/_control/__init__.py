@@ -1,1 +1,1 @@
-"""Control flow: cond, scan, while_loop, and what is built on them."""
+"""Control flow: cond, scan, while_loop, and functions built on them."""

@@ -73,7 +73,7 @@ def stage_body(
 ) -> Body:
     """Stage `fun` on arguments of a tree and types, or find it staged.
 
-    in_tree: of the tuple of positional arguments. call: what to call in the place of `fun`; it
+    in_tree: of the tuple of positional arguments. call: called in place of `fun`; it
     depends on `fun` and `what` alone.
     """
     key = (what, in_tree, tuple(avals), config.trace_context(), axes.axis_key())
@@ -93,8 +93,7 @@ def stage_anew(
     avals: Sequence[ShapedArray],
     call: Callable[..., object],
 ) -> Body:
-    """As `stage_body`, without looking for what was staged before: for a `call` that depends on
-    more than `fun`."""
+    """As `stage_body`, without the cache: for a `call` that depends on more than `fun`."""
     info = DebugInfo(fun, _argument_names(fun, in_tree), what)
     trees: list[Any] = []
 
@@ -356,7 +355,7 @@ def same_type(x: Any, y: ShapedArray) -> bool:
 
 
 def difference(x: Any, y: Any) -> str:
-    """In what two types differ."""
+    """The differences between two types."""
     if type(x) is not type(y) or x.is_high:
         return "the kinds of type do not match"
     parts = [

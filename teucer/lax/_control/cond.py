@@ -313,7 +313,7 @@ class Cond(Primitive):
         )
 
     def saving(self, eqn: Eqn, used: Sequence[bool], cut: CutBody) -> Saving | None:
-        """Each branch gives what is saved of it, and zeros for what is saved of the others."""
+        """Each branch returns its own saved values, and zeros for the other branches'."""
         branches = eqn.params["branches"]
         cuts = [cut(b, used) for b in branches]
         saved = [
@@ -358,7 +358,7 @@ cond_p = Cond()
 def _giving_saved(
     branch: ClosedJaxpr, cut: BodyCut | None, saved: Avals, own: slice
 ) -> ClosedJaxpr:
-    """A branch that also gives what is saved of all branches."""
+    """A branch that also returns the saved values of all branches."""
     n = len(branch.out_avals)
 
     def run_now(*operands: Array) -> list[Any]:
@@ -373,8 +373,8 @@ def _giving_saved(
 def _taking_saved(
     branch: ClosedJaxpr, cut: BodyCut | None, saved: Avals, own: slice, used: Sequence[bool]
 ) -> ClosedJaxpr:
-    """A branch that takes what is saved of all branches after its operands, and gives the results
-    in use."""
+    """A branch that takes the saved values of all branches after its operands, and returns the
+    results in use."""
     n = len(branch.in_avals)
 
     def run_again(*operands: Array) -> list[Any]:
@@ -526,8 +526,7 @@ def _from_slots(staged: ClosedJaxpr, sources: Axes, n: int, *args: Array) -> lis
 def _instantiated(
     transposed: ClosedJaxpr, nonzero: Sequence[bool], wanted: Sequence[bool], avals: Avals
 ) -> ClosedJaxpr:
-    """A transposed branch that returns the cotangents wanted, zeros for those that it does not
-    have."""
+    """A transposed branch that returns the wanted cotangents, with zeros for missing ones."""
     if list(nonzero) == list(wanted):
         return transposed
 
@@ -762,8 +761,8 @@ def _closed_branch(
     out_avals: tuple[ShapedArray, ...],
     operands: tuple[Array, ...] | None,
 ) -> ClosedJaxpr:
-    """A branch that takes what all branches close over, and returns the joined types. operands:
-    types of the others, if cast."""
+    """A branch that takes the values that all branches close over, and returns the joined types.
+    operands: types of the others, if cast."""
     jaxpr = body.jaxpr
     if places == tuple(range(len(avals))) and tuple(jaxpr.out_avals) == out_avals:
         return jaxpr

@@ -77,8 +77,8 @@ def run_scan(
     what: str = "scan",
     call: Callable[..., object] | None = None,
 ) -> tuple[Any, Any]:
-    """scan for the function `what`. `call`: what to call in the place of `f`; it is traced each
-    time, as in JAX."""
+    """scan for the function `what`. `call`: called in place of `f`; it is traced each time, as in
+    JAX."""
     stage = bodies.stage_body if call is None else bodies.stage_anew
     call = f if call is None else call
     flat_xs, xs_tree = pytrees.tree_flatten(xs)

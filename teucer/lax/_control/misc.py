@@ -52,8 +52,8 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
 
     xs: a tree of arrays with one leading size; f is called with an element of each, and traced
     once.
-    batch_size: how many elements f is vectorised over at a time; a last smaller batch takes what is
-    left. Raises ValueError if leading sizes differ, or batch_size is negative.
+    batch_size: how many elements f is vectorised over at a time; a last smaller batch takes the
+    rest. Raises ValueError if leading sizes differ, or batch_size is negative.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.lax.map(lambda x: x * x, jnp.arange(3.))
@@ -319,7 +319,7 @@ def _check_values(op: str, flat: Sequence[object]) -> None:
 
 @final
 class DceSink(Primitive):
-    """Uses its operand, so that what computes it is no dead code. prevent_mlir_dce: the compiler
+    """Uses its operand, so that its computation is no dead code. prevent_mlir_dce: the compiler
     keeps it too."""
 
     __slots__ = ()
@@ -383,7 +383,7 @@ def stage(x: ArrayLike, /) -> Array:
 
     x: an array, NumPy array, or number. Where a program is recorded, NumPy arrays and numbers that
     are given become values of it, so that Python no longer knows them.
-    Raises TypeError for what is no value, and for references.
+    Raises TypeError for objects that are no values, and for references.
 
     >>> import teucer as jax
     >>> jax.lax.stage(2.)

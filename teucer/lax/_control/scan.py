@@ -1,7 +1,6 @@
 """The primitive scan: a loop over the leading axis of arrays, with a carry.
 
-Its number of steps is known, so that what the way back needs can be kept: reverse mode goes
-through.
+Its number of steps is known, so that values for the backward pass can be kept: reverse mode works.
 """
 
 from __future__ import annotations
@@ -60,10 +59,10 @@ __all__ = ["scan_p"]
 
 
 class SplitScan(NamedTuple):
-    """A scan cut in what can be computed from its known operands and the rest.
+    """A scan cut into the part that depends on its known operands alone, and the rest.
 
     unknown, unknown_outs: of the operands and results of the whole.
-    known, n_known: jaxpr and (num_consts, num_carry) of the scan of what is known; its operands are
+    known, n_known: jaxpr and (num_consts, num_carry) of the known scan; its operands are
         `known_consts` and the known operands, its results are the known results and the stacked
         residuals.
     invariant: computes the residuals that do not change from step to step, from `known_consts` and
@@ -333,8 +332,8 @@ class Scan(Primitive):
         return bodies.jaxprs_use_axis((params["jaxpr"],), name)
 
     def forward(self, eqn: Eqn) -> Any:
-        """A carry that no step changes is a const of the loop; elements that are handed on are the
-        array that they are of."""
+        """A carry that no step changes becomes a const of the loop; stacked elements of xs become
+        xs."""
         closed, m, n = eqn.params["jaxpr"], eqn.params["num_consts"], eqn.params["num_carry"]
         sources = unchanged(closed.jaxpr)
         fixed = [

@@ -40,7 +40,7 @@ def lower_scan(
     unroll: int,
     **params: object,
 ) -> tuple[Any, ...]:
-    """Write a scan. `unroll` steps make one iteration of the loop; what is left over follows it."""
+    """Write a scan. `unroll` steps make one iteration of the loop; the rest follows it."""
     consts, init, xs = split_list(values, num_consts, num_carry)
     carry_avals = jaxpr.in_avals[num_consts : num_consts + num_carry]
     y_avals = jaxpr.out_avals[num_carry:]

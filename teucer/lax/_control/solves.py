@@ -64,7 +64,7 @@ class SolveParts(NamedTuple):
 
 @final
 class LinearSolve(Primitive):
-    """The solution x of matvec(x) = b as `solve` gives it, and what else `solve` returns.
+    """The solution x of matvec(x) = b as `solve` gives it, and further results of `solve`.
 
     Operands are the consts of matvec, vecmat, solve and transpose_solve, and b. vecmat and
     transpose_solve, which solves vecmat(x) = b, may be None where reverse mode is not wanted.
@@ -440,7 +440,7 @@ def _root_tangent(
     tree: PyTreeDef,
     tangent_solve: Callable[..., object],
 ) -> list[Any]:
-    """The tangent of a root of f for tangents of what f depends on."""
+    """The tangent of a root of f for tangents of values that f depends on."""
     zeros = [
         typeof(c).zero if typeof(t).dtype == float0 else t
         for c, t in zip(consts, consts_dot, strict=True)

@@ -468,7 +468,7 @@ def _masked(
     checked: under `checkify`. The body must not fail for finished loops: for them it computes as
     for a loop that goes on.
     once: the condition runs once a step, since its effects are ordered. The carry then ends with
-    what it gave.
+    its last result.
     """
 
     def any_goes_on(*args: Array) -> list[Any]:

@@ -513,7 +513,7 @@ def _lhs_pads(
     lhs_dilation: Any,
     rhs_dilation: Any,
 ) -> Any:
-    """Pads for the cotangent of lhs: window by window, what the kernel overhangs."""
+    """Pads for the cotangent of lhs: by axis, how far the kernel overhangs."""
     pads = []
     for n, k, m, stride, (low, _), ld, rd in zip(
         lhs, rhs, out, strides, padding, lhs_dilation, rhs_dilation, strict=True

@@ -1,4 +1,4 @@
-"""Convolutions: which axis is what, padding, and the sizes that follow."""
+"""Convolutions: roles of axes, padding, and the sizes that follow."""
 
 from __future__ import annotations
 

@@ -152,7 +152,8 @@ def buffer_callback(
     vmap_method: as of `pure_callback`.
     input_output_aliases: which argument gives its buffer to which result, by their places as
     leaves.
-    command_buffer_compatible: on a GPU, it may be called once and what it started be run again.
+    command_buffer_compatible: on a GPU, it may be called once, and the work that it starts be
+    replayed.
     Raises ValueError when it is differentiated, and the runtime's error for one in the callback.
 
     >>> import numpy as np, teucer as jax, teucer.numpy as jnp

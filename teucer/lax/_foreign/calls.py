@@ -228,7 +228,7 @@ def ffi_call(
     """A function of arrays that calls a foreign function, such as one in C++, by the name under
     which it is registered.
 
-    result_shape_dtypes: what has shape and dtype, or a sequence of such, for the results.
+    result_shape_dtypes: an object with shape and dtype, or a sequence of such, for the results.
     has_side_effect: the call is made even if its results are not used.
     vmap_method: as of `pure_callback`; by default `vmap` is refused.
     input_layouts, output_layouts: for each array the order of its axes in memory, the slowest

@@ -127,7 +127,7 @@ class Bound(Protocol):
     def through(
         self, write: Callable[..., Sequence[Value]], *values: object, **params: object
     ) -> Sequence[object]:
-        """Call what a rule for `Context` writes, on values of MLIR."""
+        """Apply a rule that is written for `Context` to values of MLIR."""
 
 
 @final

@@ -1,4 +1,4 @@
-"""Arithmetic of arrays with numbers, and series: what formulas of special functions are made of."""
+"""Arithmetic of arrays with numbers, and series: parts of formulas of special functions."""
 
 from __future__ import annotations
 

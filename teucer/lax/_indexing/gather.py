@@ -574,10 +574,10 @@ def gather(
 ) -> Array:
     """Windows of operand at the places that are the rows of start_indices.
 
-    mode: what windows outside the operand give: "clip" moves them inside, "fill" gives fill_value
-    (by default NaN, the least signed or greatest unsigned integer, or True), "promise_in_bounds"
-    (the default) says that there are none. Raises TypeError if shapes and dimension numbers do not
-    fit, ValueError for indices that are not integers.
+    mode: the result for windows outside the operand: "clip" moves them inside, "fill" gives
+    fill_value (by default NaN, the least signed or greatest unsigned integer, or True),
+    "promise_in_bounds" (the default) says that there are none. Raises TypeError if shapes and
+    dimension numbers do not fit, ValueError for indices that are not integers.
 
     >>> numbers = GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,),
     ...     start_index_map=(0,))

@@ -22,9 +22,11 @@ __all__ = ["GatherDimensionNumbers", "GatherScatterMode", "ScatterDimensionNumbe
 
 
 class GatherScatterMode(enum.Enum):
-    """The treatment of windows that do not lie within the operand. CLIP: they are moved inside.
-    FILL_OR_DROP: gather gives a fill value, scatter leaves them out. PROMISE_IN_BOUNDS: the caller
-    promises that there are none. ONE_HOT: as FILL_OR_DROP, for scatter.
+    """The treatment of windows that do not lie within the operand.
+
+    CLIP: they are moved inside. FILL_OR_DROP: gather gives a fill value, scatter leaves them out.
+    PROMISE_IN_BOUNDS: the caller promises that there are none. ONE_HOT: as FILL_OR_DROP, for
+    scatter.
     """
 
     CLIP = 1

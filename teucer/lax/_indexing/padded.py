@@ -49,7 +49,7 @@ def gather(
     (x, indices), (aval, _) = args, avals
     widths = sizes.bounded(tuple(slice_sizes))
     _check_windows(sizes, aval.shape, slice_sizes)
-    # XLA moves inside what is promised to be there.
+    # XLA clamps indices that are promised to be in bounds.
     indices = _padded_places(
         sizes,
         indices,

@@ -1,5 +1,5 @@
-"""The transpose of a gather that takes one window of each batch, and scatters of one window of each
-row into what is the same everywhere: a choice, where a scatter would need arrays of its own.
+"""Transposes of gathers that take one window of each batch, and scatters of one window of each row
+into an array of equal numbers. They are selects, where a scatter would need arrays in memory.
 
 A scatter ends fusion: XLA makes loops for its indices, its zeros and its updates, and all that uses
 the result reads an array of the size of the operand. A choice by comparing places is part of the

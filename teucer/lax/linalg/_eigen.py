@@ -267,9 +267,9 @@ def eigh(
     subset_by_index = (first, last).
     Without symmetrize_input only the lower (or with lower=False the upper) triangle is read.
     sort_eigenvalues=False allows another order. A matrix on which the iteration fails gives NaN.
-    Where eigenvalues are equal, functions of their whole space have derivatives; what depends on
-    the basis of it, v, has none, and counts as constant. Raises ValueError if x is not square (C1)
-    or subset_by_index is out of range (C2).
+    Where eigenvalues are equal, functions of their whole space have derivatives; functions of the
+    basis v itself have none, and v counts as constant. Raises ValueError if x is not square (C1) or
+    subset_by_index is out of range (C2).
 
     >>> from teucer import lax
     >>> lax.linalg.eigh(np.float32([[2, 0], [0, 1]]))[1]

@@ -58,7 +58,7 @@ __all__ = [
 
 @final
 class Cholesky(MatrixPrimitive):
-    """Lower triangular L with A = L L^H; what stands above its diagonal is unspecified. NaN if A is
+    """Lower triangular L with A = L L^H; elements above its diagonal are unspecified. NaN if A is
     not positive definite.
 
     (C1) A is square.  (C2) its dtype is floating or complex.

@@ -202,8 +202,8 @@ def built_in(
 
 
 def of_products(ctx: Context) -> bool:
-    """Whether the platform has no kernels, and a compiler that factorizes: what it lacks is made of
-    products."""
+    """Whether the platform has no kernels, but a compiler that factorizes: missing factorizations
+    are made of products."""
     return bool(ctx.target.kernels.built_in)
 
 

@@ -305,8 +305,7 @@ def _reduced_tangents(q: Array, r: Array, t: ArrayLike) -> Any:
     scaled = triangular_solve(square_r, square_t, lower=False)
     inner = matmul(adjoint(q), scaled)
     below = tril(inner, -1)
-    # Q^H dQ is skew-Hermitian, and what it leaves of `inner` is upper triangular with a real
-    # diagonal.
+    # Q^H dQ is skew-Hermitian, and `inner` less it is upper triangular with a real diagonal.
     turn = sub(below, adjoint(below))
     if dtypes.issubdtype(typeof(q).dtype, np.complexfloating):
         phases = mul(eye(inner), inner)

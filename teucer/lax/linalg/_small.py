@@ -3,8 +3,8 @@ matrices").
 
 A library is called for one matrix after another, which takes longer than the arithmetic. Here each
 operation is one of all matrices. The algorithms are LAPACK's, pivots included, so errors are the
-same, and a singular matrix gives what it gives there. Inside, matrices stand in front: (rows,
-columns, ...).
+same, and a singular matrix gives the same result. Inside, matrices stand in front: (rows, columns,
+...).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cholesky", "eliminated", "has_small", "is_small", "lu", "triangular"]
 
-# Rows of matrices that are written out, at most; of a matrix alone, for which LAPACK compiles
+# The most rows of matrices that are written out; and of a single matrix, for which LAPACK compiles
 # sooner and takes as long.
 MOST, MOST_ALONE = 4, 3
 # Of other floats nothing has factorizations, and errors say so.

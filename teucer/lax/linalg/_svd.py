@@ -405,8 +405,8 @@ def svd(
     min(m, n) columns of U and rows of V^H; with compute_uv=False s alone. subset_by_index = (first,
     last) keeps those singular values and vectors. A matrix on which the iteration fails gives NaN.
     Derivatives of U and V need full_matrices=False or m = n. Where singular values are equal,
-    functions of their whole spaces have derivatives; what depends on the bases of these, U and V,
-    has none, and counts as constant. Raises TypeError if x is not a floating or complex matrix
+    functions of their whole spaces have derivatives; functions of the bases U and V themselves have
+    none, and these count as constant. Raises TypeError if x is not a floating or complex matrix
     (C1), ValueError if subset_by_index is out of range (C2) or is given with full_matrices.
 
     >>> from teucer import lax

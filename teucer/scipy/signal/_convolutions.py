@@ -31,7 +31,7 @@ def convolve(
     method: str = "auto",
     precision: PrecisionLike = None,
 ) -> Array:
-    """The convolution of arrays of the same number of axes; what is beyond their ends is 0.
+    """The convolution of arrays of the same number of axes; elements beyond their ends are 0.
 
     mode: "full": wherever they overlap; "same": the middle of it, of the shape of in1; "valid":
     where they overlap wholly.
@@ -76,7 +76,7 @@ def convolve2d(
 ) -> Array:
     """As `convolve`, of two axes.
 
-    boundary: what is beyond the ends of in1: "fill" (fillvalue), "wrap", or "symm", about its
+    boundary: the elements beyond the ends of in1: "fill" (fillvalue), "wrap", or "symm", about its
     edges. Raises ValueError also for another boundary, and arrays of other numbers of axes.
 
     >>> convolve2d(jnp.ones((2, 2)), jnp.ones((1, 2)), boundary="wrap").tolist()

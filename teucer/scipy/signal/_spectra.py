@@ -297,7 +297,7 @@ def stft(
     """Frequencies, times of windows, and Fourier transforms: complex[..., frequencies, ...,
     windows].
 
-    boundary: by what the signal is continued for half a window at both ends: "even", "odd"
+    boundary: how the signal is continued for half a window at both ends: "even", "odd"
     (mirrored, about the point at the end), "constant", "zeros", or None. padded: continue it by
     zeros to a whole number of windows. Other arguments and errors are as for `csd`.
 

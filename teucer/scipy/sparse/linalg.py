@@ -127,7 +127,7 @@ def bicgstab(
             omega = jnp.where(early, jnp.ones_like(omega), _vdot(t, s) / _vdot(t, t))
             x = x + alpha * p_hat + jnp.where(early, jnp.zeros_like(s), omega * s_hat)
             r = jnp.where(early, s, s - omega * t)
-            # Where it breaks down, what has been found so far stands.
+            # If it breaks down, the solution found so far is kept.
             broken = (jnp.abs(new) < tiny) | (jnp.abs(omega) < tiny) | ~jnp.isfinite(_norm(r))
             x, r = jnp.where(broken, state[0], x), jnp.where(broken, state[1], r)
             return x, r, p, v, new, alpha, omega, k + 1, broken
@@ -193,7 +193,7 @@ def gmres(
                 w = precondition(matvec(basis[j]))
                 before = _norm(w)
                 column = jnp.zeros(m + 1, b.dtype)
-                for _ in range(2):  # once more, for what rounding has left
+                for _ in range(2):  # once more, for the rest that rounding has left
                     part = product(basis.conj(), w)
                     column, w = column + part, w - product(part, basis)
                 size = _norm(w)

@@ -1,4 +1,4 @@
-"""Rotations in three dimensions, and what is between them."""
+"""Rotations in three dimensions, and interpolation between them."""
 
 from __future__ import annotations
 

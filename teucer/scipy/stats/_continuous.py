@@ -157,8 +157,8 @@ def _chi2_log_density(z: Array, df: Array) -> Any:
 
 
 def _chi2_share(z: Array, df: Array, tail: Any, of_log: Any) -> Any:
-    """tail(df / 2, z / 2), or, where z / 2 may underflow, what of_log gives for the logarithm of
-    the probability of values up to z."""
+    """tail(df / 2, z / 2); where z / 2 may underflow, of_log of the logarithm of the probability of
+    values up to z."""
     info = jnp.finfo(z.dtype)
     is_near = z < 4 * float(info.tiny)
     a = jnp.maximum(df / 2, float(info.tiny))

@@ -234,7 +234,7 @@ class gaussian_kde:
 
 
 def _log_overlaps(points: Array, centres: Array, covariance: Array, weights: Array) -> Array:
-    """log(sum_j weights_j N(point_i; centre_j, covariance)) for each point."""
+    """log(sum_j weights_j N(point_i; centre_j, covariance)) for each point i."""
     d = points.shape[0]
     root = jnp.linalg.cholesky(covariance)
     norm = 0.5 * d * math.log(2 * math.pi) + jnp.sum(jnp.log(jnp.diagonal(root)))

@@ -63,7 +63,7 @@ def rankdata(
 ) -> Array:
     """Ranks from 1 along an axis (None: of all elements, as a vector).
 
-    method: what elements that are equal get: the "average", "min" or "max" of their ranks, the
+    method: the ranks of equal elements: the "average", "min" or "max" of their ranks, the
     "dense" rank, which counts only elements that differ, or the "ordinal" one, by place.
     nan_policy: "propagate": ranks of a slice with a nan are nan; "omit": only the rank of the nan
     is nan.
@@ -116,7 +116,7 @@ def sem(
     """The standard error of the mean along an axis (None: of all elements): the standard deviation
     over the root of the number.
 
-    ddof: what the number of elements is reduced by in the variance.
+    ddof: subtracted from the number of elements in the variance.
     nan_policy: "propagate" or "omit", which leaves elements out that are nan. Raises ValueError for
     others.
 

@@ -49,14 +49,14 @@ class Continuous:
     shapes: names of its shape parameters. low, high: ends of the support, None where it is all
     numbers on that side.
     whole: whether the formulas hold for all numbers, infinite ones included.
-    inner: a point of the support: functions are evaluated there for what is outside, so that
+    inner: a point of the support: functions are evaluated there for points outside, so that
     derivatives are 0 and not nan.
     logpdf, cdf, logcdf, sf, logsf: functions of z and the shape parameters; ppf, isf of a
     probability q and these.
     valid: where shape parameters are valid, by default where all are positive;
     elsewhere results are nan, as for a scale that is not positive.
     analytic: whether the formulas hold for complex numbers; else these are refused.
-    quantile: the name of q. example: arguments of the docstrings' examples. shown: what these give,
+    quantile: the name of q. example: arguments of the docstrings' examples. shown: their results,
     to three digits.
     """
 
@@ -266,8 +266,8 @@ def log_of_share(share: Function, rest: Function | None, *args: Any) -> Any:
 
 
 def complement(p: Array, direct: Array, rest: Array) -> Any:
-    """A probability. `direct` computes it as 1 - p; `rest` is computed from p. The result is `rest`
-    where that is smaller, and where p is so small that 1 - p loses it."""
+    """A probability, from `direct` (1 - p) or `rest` (computed from p). The result is `rest` where
+    that is smaller, and where p is so small that 1 - p loses it."""
     is_lost = p < float(jnp.finfo(p.dtype).eps)
     return jnp.where((rest < 0.5) | is_lost, 1 - rest, direct)
 

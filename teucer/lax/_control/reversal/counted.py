@@ -29,7 +29,7 @@ ZERO, ONE = np.int32(0), np.int32(1)
 
 
 class LoopCut(NamedTuple):
-    """A while loop cut in what can be computed from its known operands and the rest.
+    """A while loop cut into the part that depends on its known operands alone, and the rest.
 
     consts, carry: which of them are unknown. goes_on: whether the condition is.
     """

@@ -25,10 +25,11 @@ class Masks(NamedTuple):
     """Masks in the bodies of loops that go back together.
 
     lengths: the type of the lengths, an array or a number that differs from device to device.
-    counter: the type of a counter. states, cts: those that belong to one of the loops; the others
-    are common. joint: whether loops take part in the steps of others, by collectives. Then they do
-    so with the last state of all, as they did in the loop. Otherwise they stay at the last state at
-    which the body has been evaluated, so that no derivative is asked for where it has not.
+    counter: the type of a counter. states, cts: states and cotangents that belong to one of the
+    loops; the others are common. joint: whether loops take part in the steps of others, by
+    collectives. Then they do so with the last state of all, as they did in the loop. Otherwise they
+    stay at the last state at which the body has been evaluated, so that no derivative is asked for
+    where it has not.
     """
 
     lengths: ShapedArray

@@ -71,8 +71,8 @@ class ReversedWhile(Primitive):
     next state.
     back: (consts, state before a step, cotangents after it) -> cotangents before it. loop: the
     primitive of while loops. count: the type of the number of steps.
-    (C1) the jaxprs have no constants and no effects, and return what they carry in the types in
-    which they take it.
+    (C1) the jaxprs have no constants and no effects, and return their carry in the types in which
+    they take it.
     """
 
     __slots__ = ()
@@ -313,8 +313,8 @@ def as_loops(
 def pruned(
     forward: ClosedJaxpr, back: ClosedJaxpr, used: Sequence[bool]
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool], list[bool]]:
-    """Both jaxprs without what the results in use do not need; which operands are left, and which
-    results."""
+    """Both jaxprs with only the equations that results in use need; the operands and the results
+    that are left."""
     n, cts = len(forward.jaxpr.outvars), list(used)
     m, own = len(back.jaxpr.invars) - n - len(cts), len(forward.jaxpr.invars) - n
     while True:
@@ -336,7 +336,7 @@ def pruned(
 
 
 def _with(xs: Sequence[Array], dots: Sequence[Array | Zero], moving: Sequence[bool]) -> list[Any]:
-    """Values, and the tangents of those that move."""
+    """Values, then the nonzero tangents."""
     return [*xs, *(array_ops.instantiate(t) for t, m in zip(dots, moving, strict=True) if m)]
 
 

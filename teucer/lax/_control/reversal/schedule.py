@@ -67,8 +67,8 @@ def next_kept(table: ArrayLike, steps: ArrayLike, free: ArrayLike) -> Array:
     fewer = _dynamic.dynamic_index_in_dim(table, free, 0, False)
     short = _structure.convert_element_type(_arithmetic.lt(ready, steps), np.dtype(np.int32))
     rounds = _reductions.reduce_sum(short, (0,))
-    # Of the places at which `rounds` is enough for what follows, and one less for what precedes,
-    # one that computes the fewest steps again.
+    # A place at which `rounds` is enough for the steps after it, and one less for the steps before;
+    # the one that computes the fewest steps again.
     least = _dynamic.dynamic_index_in_dim(
         ready, _arithmetic.max(_arithmetic.sub(rounds, np.int32(2)), ZERO), 0, False
     )
@@ -100,7 +100,7 @@ def backwards(
 
 
 def unless_lost(steps: Array, cts: Sequence[Array]) -> tuple[Array, list[Array]]:
-    """Steps and cotangents; if the counter of steps has come to its end, no steps and NaN."""
+    """Steps and cotangents. If the counter of steps has overflowed: no steps, and NaN."""
     lost = _arithmetic.eq(steps, np.int32(_LONGEST))
 
     def or_nan(ct: Array) -> Array:

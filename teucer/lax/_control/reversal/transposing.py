@@ -37,7 +37,7 @@ def transposed(
     unknown = [type(x) is Undefined for x in args]
     cut = cut_loop(params, unknown)
     if cut.goes_on:
-        Primitive.transpose(loop, cts, *args)  # which says so
+        Primitive.transpose(loop, cts, *args)  # which raises
     m, n = params["cond_nconsts"], params["body_nconsts"]
     _, consts, carry = split_list(args, m, n)
     given = [ct for ct, u in zip(cts, cut.carry, strict=True) if u]
@@ -55,7 +55,7 @@ def transposed(
     forward, own_consts, back_consts = back.forward, [*own, *known], [*more, *own, *known]
     if axes := typeof(steps).vma:
         # Devices take different numbers of steps. They go back together, since a step may sum the
-        # cotangents of what is common to them.
+        # cotangents of common values.
         masks = Masks(
             typeof(steps),
             COUNT,

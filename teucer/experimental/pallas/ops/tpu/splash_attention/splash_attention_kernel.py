@@ -87,9 +87,11 @@ class _Options(NamedTuple):
 
 @final
 class SplashAttentionKernel:
-    """The result of `make_splash_mha`: a function of q, k, v, segment_ids and sinks. It is a
-    pytree, so that it can be an operand of `shard_map`. heads, rows: the places of the heads and
-    queries that it is called on, int[heads] and int[queries]. seen: the mask, if an array.
+    """The result of `make_splash_mha`: a function of q, k, v, segment_ids and sinks.
+
+    It is a pytree, so that it can be an operand of `shard_map`. heads, rows: the places of the
+    heads and queries that it is called on, int[heads] and int[queries]. seen: the mask, if an
+    array.
     """
 
     def __init__(self, heads: Any, rows: Any, seen: Any, options: _Options) -> None:
