@@ -14,8 +14,8 @@ from teucer._check.findings import Report
 from teucer._check.intercept import Stopped, Watch
 from teucer._check.program import Settings
 from teucer.cli import _run
+from teucer.cli._arguments import read_call
 from teucer.cli._errors import CommandError
-from teucer.cli._jaxpr import check_count, load, parse_types
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?$", re.IGNORECASE)
 
@@ -41,11 +41,8 @@ def check(options: argparse.Namespace) -> int:
 
 def _function(options: argparse.Namespace, settings: Settings) -> Report:
     scope = _export.SymbolicScope(options.constraints)
-    # Before the file is read: it may import jax.
-    _run.as_jax()
-    function, args = load(options.target), parse_types(options.args, scope)
-    check_count(options.target, function, args)
-    return report_on(function, args, {}, settings)
+    call = read_call(options.target, options.args, scope=scope, mesh=options.mesh)
+    return report_on(*call, settings)
 
 
 def _program(options: argparse.Namespace, settings: Settings) -> Report:

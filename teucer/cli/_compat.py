@@ -86,3 +86,11 @@ def check_packages(packages: Sequence[str]) -> int:
         print(report.text)
         missing |= report.missing
     return int(missing)
+
+
+def check_alias(packages: Sequence[str]) -> int:
+    """Print what packages use of JAX; without any, which jax there is."""
+    if packages:
+        return check_packages(packages)
+    print(check())
+    return 0

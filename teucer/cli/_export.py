@@ -3,7 +3,6 @@
 A function as StableHLO or HLO, for programs in other languages.
 """
 
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,11 +10,8 @@ from pathlib import Path
 import teucer as jax
 from teucer import export as _export
 from teucer._xla import mlir
+from teucer.cli._arguments import read_call
 from teucer.cli._errors import CommandError
-from teucer.cli._jaxpr import DTYPES, load, read_dtype
-
-FORMS = ("stablehlo", "hlo", "hlo-text", "artifact", "exported")
-_TYPE = re.compile(r"([a-z]\w*)\[([^\]]*)\]\s*(?:,\s*|$)")
 
 
 def export(
@@ -25,6 +21,7 @@ def export(
     form: str,
     platforms: Sequence[str] | None,
     constraints: Sequence[str],
+    mesh: str | None = None,
 ) -> int:
     """Write target, FILE:FUNCTION, on arguments of the given types, such as 'f32[batch,4],i32[]'.
 
@@ -33,10 +30,11 @@ def export(
     text.
     Raises CommandError if it cannot be read, exported, or printed.
     """
-    function = load(target)
+    scope = _export.SymbolicScope(constraints)
+    function, args, kwargs = read_call(target, types, scope=scope, mesh=mesh)
     jitted = function if hasattr(function, "lower") else jax.jit(function)
     try:
-        exported = _export.export(jitted, platforms=platforms)(*_types(types, constraints))
+        exported = _export.export(jitted, platforms=platforms)(*args, **kwargs)
         data = _written(exported, form)
     except (
         ValueError,
@@ -55,26 +53,6 @@ def export(
     else:
         raise CommandError(f"form {form} is binary: say where it goes, -o FILE.")
     return 0
-
-
-def _types(text: str, constraints: Sequence[str]) -> list[jax.ShapeDtypeStruct]:
-    """The types in a list such as 'f32[batch,4],i32[]', with sizes that may be symbolic."""
-    scope = _export.SymbolicScope(constraints)
-    types, rest = [], text.strip()
-    while rest:
-        match = _TYPE.match(rest)
-        if match is None or match[1] not in DTYPES:
-            raise CommandError(
-                f"cannot read the types at '{rest}'.\nWrite each as dtype[shape], such as "
-                "'f32[batch,4],i32[]'."
-            )
-        types.append(
-            jax.ShapeDtypeStruct(
-                _export.symbolic_shape(match[2], scope=scope), read_dtype(match[1])
-            )
-        )
-        rest = rest[match.end() :]
-    return types
 
 
 def _written(exported: _export.Exported, form: str) -> bytes:

@@ -1,33 +1,37 @@
-"""The parser of the `teucer` command, and its subcommands."""
+"""The parser of the `teucer` command and what each subcommand does.
+
+Nothing of Teucer is imported before a command runs, so that help and mistakes are printed at once:
+`_teucer_command` loads this file by its path.
+"""
 
 import argparse
+import importlib
 import importlib.metadata
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-import teucer as jax
-from teucer.cli import (
-    _cache,
-    _compat,
-    _debug,
-    _devices,
-    _explain,
-    _export,
-    _ffi,
-    _jaxpr,
-    _launch,
-    _pallas,
-    _profile,
-    _run,
-    _show,
-    _tune,
-)
-from teucer.cli._errors import CommandError
+_FORMS = ("stablehlo", "hlo", "hlo-text", "artifact", "exported")
 
-_TYPES = "types of the arguments, and trees of them: 'f32[3,4], {\"w\": i32[]}'"
-_VERSION = jax.__version__  # before a program runs, which sees JAX's version
+
+class _Late:
+    """A module of a command, which is loaded when the command runs."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getattr__(self, member: str) -> Any:
+        return getattr(importlib.import_module(f"teucer.cli.{self.name}"), member)
+
+
+_cache, _compat, _debug, _devices = map(_Late, ("_cache", "_compat", "_debug", "_devices"))
+_doctor, _explain, _export, _ffi = map(_Late, ("_doctor", "_explain", "_export", "_ffi"))
+_jaxpr, _launch, _pallas, _profile = map(_Late, ("_jaxpr", "_launch", "_pallas", "_profile"))
+_run, _show, _tune, _team_cache = map(_Late, ("_run", "_show", "_tune", "_team_cache"))
+_check, _demo, _completions, _plan = map(_Late, ("_check", "_demo", "_completions", "_plan"))
+_wheel, _guard = _Late("_wheels"), _Late("guard")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,10 +42,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     Traceback (most recent call last):
     SystemExit: 0
     """
-    options = _parser().parse_args(argv)
+    options = parsed(argv)
+    if options.name is None:
+        parser().print_help()
+        return 0
+    # Late, because it loads Teucer; this file may have been loaded without it.
+    from teucer.cli._errors import CommandError, shown
+
     try:
-        status = options.command(options)
-        sys.stdout.flush()
+        with shown():
+            status = options.command(options)
+            sys.stdout.flush()
         return status
     except BrokenPipeError:  # the reader has seen enough; the rest of the output goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -49,19 +60,44 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CommandError as err:
         print(f"teucer {options.name}: {err}", file=sys.stderr)
         return 2
+    except OSError as err:  # a full disk, a folder that is not there or may not be written
+        place = err.filename
+        if place is None:  # the output, of which no more can be written
+            place = "the output"
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"teucer {options.name}: {place}: {err.strerror}.", file=sys.stderr)
+        return 2
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parsed(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """The arguments as the parser reads them; mistakes end the process, with the usage of the
+    command that they were made with."""
+    whole = parser()
+    options, extra = whole.parse_known_args(argv)
+    if extra:
+        commands = command_parsers(whole)
+        at = commands.get(options.name, whole)
+        at.error(f"unrecognized arguments: {' '.join(extra)}")
+    return options
+
+
+def command_parsers(whole: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parser of each command, in order."""
+    (found,) = (a for a in whole._actions if isinstance(a, argparse._SubParsersAction))
+    return found.choices
+
+
+def parser() -> argparse.ArgumentParser:
+    whole = argparse.ArgumentParser(
         prog="teucer", description="Composable transformations of NumPy programs, run through XLA."
     )
-    parser.add_argument(
+    whole.add_argument(
         "--version",
         action=_PrintVersion,
         nargs=0,
         help="print the versions of teucer, jaxlib and Python",
     )
-    commands = parser.add_subparsers(dest="name", required=True, metavar="COMMAND")
+    commands = whole.add_subparsers(dest="name", metavar="COMMAND")
 
     demo = commands.add_parser(
         "demo", help="train two small networks, as a check of the installation"
@@ -78,21 +114,25 @@ def _parser() -> argparse.ArgumentParser:
         default=Path("teucer-demo.png"),
         help="where the picture goes (default: %(default)s)",
     )
-    demo.set_defaults(command=_demo)
+    demo.set_defaults(
+        command=lambda options: _demo.demo(steps=options.steps, picture=options.output)
+    )
 
     _add_programs(commands)
 
     devices = commands.add_parser("devices", help="list the devices")
-    devices.set_defaults(command=lambda options: _devices.devices())
+    devices.set_defaults(command=lambda _: _devices.devices())
 
     jaxpr = commands.add_parser("jaxpr", help="print the jaxpr of a function of a file")
     jaxpr.add_argument("function", metavar="FILE:FUNCTION")
-    jaxpr.add_argument("--args", default="", metavar="TYPES", help=_TYPES)
+    _add_types(jaxpr)
     jaxpr.add_argument(
         "--passes", action="store_true", help="also what each pass makes of it before it is lowered"
     )
     jaxpr.set_defaults(
-        command=lambda options: _jaxpr.jaxpr(options.function, options.args, passes=options.passes)
+        command=lambda options: _jaxpr.jaxpr(
+            options.function, options.args, mesh=options.mesh, passes=options.passes
+        )
     )
 
     _add_looking(commands)
@@ -100,18 +140,13 @@ def _parser() -> argparse.ArgumentParser:
     _add_plan(commands)
     export = commands.add_parser("export", help="write a function of a file as StableHLO or HLO")
     export.add_argument("function", metavar="FILE:FUNCTION")
-    export.add_argument(
-        "--args",
-        default="",
-        metavar="TYPES",
-        help="types of the arguments, such as 'f32[batch,4],i32[]'",
-    )
+    _add_types(export, "; sizes may be names: 'f32[batch,4]'")
     export.add_argument(
         "-o", "--output", type=Path, default=None, help="where it goes (default: text is printed)"
     )
     export.add_argument(
         "--form",
-        choices=_export.FORMS,
+        choices=_FORMS,
         default="stablehlo",
         help="what is written (default: %(default)s)",
     )
@@ -133,6 +168,7 @@ def _parser() -> argparse.ArgumentParser:
             options.form,
             options.platforms,
             options.constraints,
+            options.mesh,
         )
     )
 
@@ -150,7 +186,7 @@ def _parser() -> argparse.ArgumentParser:
         "pattern", nargs="?", default="", help="a regular expression of the answers' names"
     )
     guard.add_argument("-o", "--output", type=Path, default=None, help="a file of JSON with all")
-    guard.set_defaults(command=_guard)
+    guard.set_defaults(command=lambda options: _guard.guard(options.pattern, options.output))
     tune = commands.add_parser(
         "tune", help="measure what compiling and running takes here, for later processes"
     )
@@ -159,7 +195,33 @@ def _parser() -> argparse.ArgumentParser:
     tune.set_defaults(
         command=lambda options: _tune.tune(dry_run=options.dry_run, reset=options.reset)
     )
-    return parser
+    doctor = commands.add_parser("doctor", help="say whether all that Teucer needs is there")
+    doctor.set_defaults(command=lambda options: _doctor.doctor())
+    completions = commands.add_parser(
+        "completions", help="print what a shell needs to complete this command"
+    )
+    completions.add_argument("shell", choices=("bash", "zsh", "fish"))
+    completions.set_defaults(
+        command=lambda options: _completions.completions(options.shell, parser())
+    )
+    return whole
+
+
+def _add_types(command: argparse.ArgumentParser, more: str = "") -> None:
+    """The options that say what a function is called with (`_arguments`)."""
+    command.add_argument(
+        "--args",
+        default="",
+        metavar="TYPES",
+        help="types of the arguments, trees of them, values, and what the file defines: "
+        f'\'f32[3,4], {{"w": int32[]}}, load("x.npy"), n=2\'{more}',
+    )
+    command.add_argument(
+        "--mesh",
+        default=None,
+        metavar="AXES",
+        help="what shardings of types lie over: --mesh x=4,y=2 --args 'f32[8,4]@P(\"x\")'",
+    )
 
 
 def _add_looking(commands: argparse._SubParsersAction) -> None:
@@ -167,12 +229,14 @@ def _add_looking(commands: argparse._SubParsersAction) -> None:
         "show", help="look at a function of a file: by line, with bytes and operations"
     )
     show.add_argument("function", metavar="FILE:FUNCTION")
-    show.add_argument("--args", default="", metavar="TYPES", help=_TYPES)
+    _add_types(show)
     show.add_argument(
         "-o", "--output", type=Path, default=None, help="an HTML page (default: text is printed)"
     )
     show.set_defaults(
-        command=lambda options: _show.show(options.function, options.args, options.output)
+        command=lambda options: _show.show(
+            options.function, options.args, options.output, options.mesh
+        )
     )
 
     errors = commands.add_parser("errors", help="explain errors: what a section of the guide says")
@@ -209,9 +273,7 @@ def _add_check(commands: argparse._SubParsersAction) -> None:
     )
     check.add_argument("target", metavar="FILE:FUNCTION or PROGRAM")
     check.add_argument("program_args", nargs="*", metavar="ARG", help="the program's arguments")
-    check.add_argument(
-        "--args", default="", metavar="TYPES", help=f"{_TYPES}; sizes may be names: 'f32[batch,4]'"
-    )
+    _add_types(check, "; sizes may be names: 'f32[batch,4]'")
     check.add_argument(
         "--constraints", nargs="+", default=(), metavar="TEXT", help="of sizes: 'batch >= 8'"
     )
@@ -228,14 +290,7 @@ def _add_check(commands: argparse._SubParsersAction) -> None:
     check.add_argument(
         "--seconds", type=_positive, default=120, help="how long a program may take (default: 120)"
     )
-    check.set_defaults(command=_check_program)
-
-
-def _check_program(options: argparse.Namespace) -> int:
-    # Late, because it loads the rules.
-    from teucer.cli import _check
-
-    return _check.check(options)
+    check.set_defaults(command=lambda options: _check.check(options))  # noqa: PLW0108  # loaded late
 
 
 def _add_plan(commands: argparse._SubParsersAction) -> None:
@@ -263,14 +318,7 @@ def _add_plan(commands: argparse._SubParsersAction) -> None:
     form.add_argument("--json", action="store_true", help="all of it as JSON")
     form.add_argument("--html", action="store_true", help="as a page")
     plan.add_argument("-o", "--output", type=Path, default=None, help="where it goes")
-    plan.set_defaults(command=_plan_program)
-
-
-def _plan_program(options: argparse.Namespace) -> int:
-    # Late, because few plan.
-    from teucer.cli import _plan
-
-    return _plan.plan(options)
+    plan.set_defaults(command=lambda options: _plan.plan(options))  # noqa: PLW0108  # loaded late
 
 
 def _add_cache(commands: argparse._SubParsersAction) -> None:
@@ -279,23 +327,16 @@ def _add_cache(commands: argparse._SubParsersAction) -> None:
     cache.set_defaults(command=lambda options: _cache.cache(clear=options.clear))
     actions = cache.add_subparsers(dest="action", metavar="ACTION", title="the cache of a team")
     push = actions.add_parser("push", help="upload the local entries that it lacks")
-    push.set_defaults(command=lambda options: _team_cache().push())
+    push.set_defaults(command=lambda options: _team_cache.push())
     pull = actions.add_parser("pull", help="fetch its entries that the local folder lacks")
-    pull.set_defaults(command=lambda options: _team_cache().pull())
+    pull.set_defaults(command=lambda options: _team_cache.pull())
     stats = actions.add_parser("stats", help="what both hold, and what was done with them")
-    stats.set_defaults(command=lambda options: _team_cache().stats())
+    stats.set_defaults(command=lambda options: _team_cache.stats())
     warm = actions.add_parser("warm", help="run a program, and upload what it needed")
     warm.add_argument(
         "program", nargs=argparse.REMAINDER, help="a Python file, or -m and a module; its arguments"
     )
-    warm.set_defaults(command=lambda options: _team_cache().warm(options.program))
-
-
-def _team_cache():
-    # Late, because few have one.
-    from teucer.cli import _team_cache
-
-    return _team_cache
+    warm.set_defaults(command=lambda options: _team_cache.warm(options.program))
 
 
 def _ffi_parser(commands: argparse._SubParsersAction) -> None:
@@ -318,7 +359,7 @@ def _add_programs(commands: argparse._SubParsersAction) -> None:
     )
     run.add_argument("script", nargs="?", help="a Python file")
     run.add_argument("args", nargs=argparse.REMAINDER, help="the program's own arguments")
-    run.set_defaults(command=_run_program)
+    run.set_defaults(command=lambda options: _run.from_options(options))  # noqa: PLW0108  # loaded late
 
     compat = commands.add_parser("compat", help="Teucer under the name jax, for environments")
     parts = compat.add_subparsers(dest="what", required=True, metavar="COMMAND")
@@ -328,7 +369,7 @@ def _add_programs(commands: argparse._SubParsersAction) -> None:
     wheel.add_argument(
         "--output", type=Path, default=Path(), help="the folder where it goes (default: this one)"
     )
-    wheel.set_defaults(command=_build_wheel)
+    wheel.set_defaults(command=lambda options: _wheel.build_wheel(options.output))
     check = parts.add_parser(
         "check",
         help="say whether `import jax` gives Teucer here; of packages, what they use of JAX. "
@@ -340,7 +381,7 @@ def _add_programs(commands: argparse._SubParsersAction) -> None:
         metavar="PACKAGE",
         help="an installed package, a folder or a file, which is read and not imported",
     )
-    check.set_defaults(command=_check_alias)
+    check.set_defaults(command=lambda options: _compat.check_alias(options.packages))
 
     launch = commands.add_parser(
         "launch", help="run a program in several processes on this machine"
@@ -362,43 +403,6 @@ def _add_programs(commands: argparse._SubParsersAction) -> None:
     )
 
 
-def _run_program(options: argparse.Namespace) -> int:
-    if options.module:
-        return _run.run_module(options.module[0], options.module[1:])
-    if options.script is None:
-        raise CommandError("name a Python file, or a module after -m.")
-    return _run.run(options.script, options.args)
-
-
-def _build_wheel(options: argparse.Namespace) -> int:
-    # Late, because it installs the alias, which the other commands do without.
-    from teucer.compat import _wheel
-
-    print(_wheel.build(options.output))
-    return 0
-
-
-def _guard(options: argparse.Namespace) -> int:
-    # Late, because it loads SciPy and all of numpy.
-    from teucer.cli.guard import guard
-
-    return guard(options.pattern, options.output)
-
-
-def _check_alias(options: argparse.Namespace) -> int:
-    if options.packages:
-        return _compat.check_packages(options.packages)
-    print(_compat.check())
-    return 0
-
-
-def _demo(options: argparse.Namespace) -> int:
-    # Late, because it loads libraries that the other commands should not wait for.
-    from teucer.cli._demo import demo
-
-    return demo(steps=options.steps, picture=options.output)
-
-
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a whole number that is at least 1")
@@ -407,6 +411,9 @@ def _positive(text: str) -> int:
 
 class _PrintVersion(argparse.Action):
     def __call__(self, parser, *args):
-        jaxlib = importlib.metadata.version("jaxlib")
-        print(f"teucer {_VERSION} (jaxlib {jaxlib}, Python {sys.version.split()[0]})")
+        versions = {name: importlib.metadata.version(name) for name in ("teucer", "jaxlib")}
+        print(
+            f"teucer {versions['teucer']} (jaxlib {versions['jaxlib']}, "
+            f"Python {sys.version.split()[0]})"
+        )
         parser.exit()

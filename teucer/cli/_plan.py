@@ -13,8 +13,8 @@ import teucer as jax
 from teucer._plan import machines
 from teucer._plan import plan as planning
 from teucer.cli import _run
+from teucer.cli._arguments import check_count, function_of, parse_types, variables
 from teucer.cli._errors import CommandError
-from teucer.cli._jaxpr import check_count, function_of, parse_types, variables
 from teucer.experimental import topologies
 
 _CALL = re.compile(r"([A-Za-z_]\w*)\((\w*)\)")
@@ -77,6 +77,6 @@ def _read(
     with jax.sharding.use_abstract_mesh(over):
         call = _CALL.fullmatch(options.args.strip())
         if call is None:
-            return function, parse_types(options.args)
+            return function, parse_types(options.args, names=names)
         given = function_of(path, call[1], names)(*([over] if call[2] else []))
         return function, given if isinstance(given, tuple | list) else (given,)

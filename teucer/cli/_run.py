@@ -3,6 +3,7 @@
 Run a program as `python` would; in it, `import jax` gives Teucer.
 """
 
+import argparse
 import importlib.util
 import os
 import runpy
@@ -14,6 +15,15 @@ from types import TracebackType
 from teucer._base import source, tracebacks
 from teucer._devices import processes
 from teucer.cli._errors import CommandError
+
+
+def from_options(options: argparse.Namespace) -> int:
+    """Run the module or the file that the command names."""
+    if options.module:
+        return run_module(options.module[0], options.module[1:])
+    if options.script is None:
+        raise CommandError("name a Python file, or a module after -m.")
+    return run(options.script, options.args)
 
 
 def run_module(name: str, args: Sequence[str]) -> int:

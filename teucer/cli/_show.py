@@ -2,16 +2,15 @@
 
 from pathlib import Path
 
-from teucer.cli._jaxpr import check_count, load, parse_types
+from teucer.cli._arguments import read_call
 from teucer.debug._show import show as picture_of
 
 
-def show(target: str, types: str, output: Path | None) -> int:
+def show(target: str, types: str, output: Path | None, mesh: str | None = None) -> int:
     """Print target, FILE:FUNCTION, on arguments of the given types, by line; with an output write
     the page there."""
-    function, args = load(target), parse_types(types)
-    check_count(target, function, args)
-    picture = picture_of(function, *args)
+    function, args, kwargs = read_call(target, types, mesh=mesh)
+    picture = picture_of(function, *args, **kwargs)
     if output is None:
         print(picture)
     else:

@@ -243,6 +243,23 @@ class Prompt(cmd.Cmd):
         """pp EXPRESSION: print its value over several lines."""
         self._print(text, pprint.pformat)
 
+    def do_help(self, arg: str) -> None:
+        """help: what each command does; help COMMAND: what that one does."""
+        told: dict[str, list[str]] = {}
+        for name in sorted(dir(type(self))):
+            text = (getattr(type(self), name).__doc__ or "") if name.startswith("do_") else ""
+            if text and arg in ("", name.removeprefix("do_")):
+                told.setdefault(" ".join(text.split()), []).append(name.removeprefix("do_"))
+        if not told:
+            self.say(f"*** There is no command {arg}; `help` lists all. Expressions are evaluated.")
+        for text, names in told.items():
+            others = [
+                n for n in names if not text.startswith(f"{n}:") and not text.startswith(f"{n} ")
+            ]
+            self.say(text + (f" Also {', '.join(others)}." if others and not arg else ""))
+
+    do_h = do_help
+
     def default(self, line: str) -> None:
         """Whatever is no command is an expression."""
         if line == "EOF":
