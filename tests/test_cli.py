@@ -50,7 +50,7 @@ def test_targets_of_kernels(capsys):
     text = capsys.readouterr().out
     assert "triton on cuda: Triton IR, which XLA compiles for NVIDIA GPUs.\n    rules for " in text
     assert "sort" in text.partition("lacks:")[2]
-    assert "mosaic_tpu on tpu: not compiled: there is no lowering to Mosaic yet." in text
+    assert "mosaic_tpu on tpu: the tpu dialect, which libtpu compiles" in text
 
 
 def test_devices(capsys):

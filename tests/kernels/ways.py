@@ -3,11 +3,12 @@
 import contextlib
 
 import numpy as np
-from kernels import triton_in_numpy
+from kernels import mosaic_in_numpy, triton_in_numpy
 
 from teucer import numpy as jnp
 from teucer._core.trace import typeof
 from teucer._pallas.call import PallasCall
+from teucer._pallas.mosaic import kernel as mosaic
 from teucer._pallas.triton.kernel import module_of
 from teucer.experimental import pallas as pl
 
@@ -60,3 +61,32 @@ def module(kernel, out, *args, **options):
     with evaluating(keep):
         pl.pallas_call(kernel, out, **options)(*args)
     return found[0]
+
+
+def by_mosaic(kernel, operands):
+    """The results of a kernel: its module for TPUs, run in NumPy. What nobody writes is 77."""
+    avals = [typeof(x) for x in operands]
+    n = kernel.grid.count(None)
+    given = mosaic.operands_of(kernel, avals)
+    ordered = mosaic.in_order(kernel, given, list(operands), n)
+    arrays = [np.array(x).reshape(np.shape(x) or (1,)) for x in ordered[n:]]
+    arrays = [x.astype(np.int32) if x.dtype == bool else x for x in arrays]
+    first = len(arrays) - len(kernel.ins)
+    alias = {o: first + i for i, o in kernel.aliases}
+    avals = [mosaic.memory_aval(b.array) for b in kernel.outs]
+    outs = [
+        arrays[alias[o]] if o in alias else np.full(a.shape, 77, a.dtype)
+        for o, a in enumerate(avals)
+    ]
+    text = mosaic.module_of(kernel, [typeof(x) for x in operands]).text
+    mosaic_in_numpy.run(text, [int(x) for x in ordered[:n]], arrays, outs)
+    return tuple(
+        jnp.asarray(x.reshape(b.array.shape), b.array.dtype)
+        for x, b in zip(outs, kernel.outs, strict=True)
+    )
+
+
+def on_tpu(f, *args):
+    """f with its kernels as modules for TPUs, run in NumPy."""
+    with evaluating(by_mosaic):
+        return f(*args)

@@ -61,6 +61,7 @@ _STABLE_TARGETS = frozenset(
         "Qr",
         "ProductOfElementaryHouseholderReflectors",
         "LuDecomposition",
+        "tpu_custom_call",
         "cusparse_gtsv2_ffi",
         "cpu_csr_sparse_dense_ffi",
         *(

@@ -35,8 +35,14 @@ def batched(kernel: Kernel, size: int, dims: Sequence[int | None]) -> Kernel | N
     # A result that begins with an argument is batched, so the argument is.
     if any(dims[first + i] is None for i, _ in kernel.aliases):
         return None
+    options, cost = kernel.options, kernel.cost
+    semantics = getattr(options, "dimension_semantics", None)
+    if semantics is not None:
+        options = options.replace(dimension_semantics=("parallel", *semantics))
     return dataclasses.replace(
         kernel,
+        options=options,
+        cost=None if cost is None else cost.times(size),
         jaxpr=_with_place(kernel.jaxpr, kernel.n_consts),
         grid=(size, *kernel.grid),
         ins=tuple(ins),

@@ -13,7 +13,7 @@ import inspect
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -210,7 +210,7 @@ def pallas_call(
                 flat,
                 tree,
                 name,
-                compiler_params,
+                _Said(compiler_params, cost_estimate, metadata),
             )
             if not any(
                 isinstance(x, Tracer) for x in found[1]
@@ -229,6 +229,14 @@ def pallas_call(
     return call
 
 
+class _Said(NamedTuple):
+    """What compilers of kernels are told."""
+
+    options: Any
+    cost: Any
+    metadata: Any
+
+
 def _trace(
     kernel: Callable[..., Any],
     out_shape: object,
@@ -237,7 +245,7 @@ def _trace(
     flat: Sequence[Any],
     tree: PyTree,
     name: str | None,
-    options: object,
+    said: _Said,
 ) -> tuple[Kernel, list[Any], Any]:
     """The kernel for arguments of these types, and the operands before them."""
     avals = [typeof(x) for x in flat]
@@ -309,7 +317,7 @@ def _trace(
         tuple([r.inner for r in scratch_refs]),
         tuple([(i - n_scalars, o) for i, o in aliases.items()]),
         name or fun_name(kernel),
-        options,
+        *said,
     )
     return made, [*dynamic, *consts, *in_consts, *out_consts], out_tree
 
@@ -444,7 +452,7 @@ def _block(
             for d, n in zip(dims, aval.shape, strict=True)
         )
         if covers and spec.index_map is None:
-            return Block(array, dims, None, 0, spec.memory_space), []
+            return Block(array, dims, None, 0, spec.memory_space, spec.pipeline_mode), []
     index_map = spec.index_map or (lambda *place: (0,) * len(dims))
     n = len(grid)
 
@@ -488,7 +496,8 @@ def _block(
     index = hoist_consts(jaxpr)
     if any(not d.counts_blocks for d in dims):
         dims = _with_room(dims, aval.shape, None if consts or scalars else _all_starts(index, grid))
-    return Block(array, dims, index, len(consts), spec.memory_space), list(consts)
+    block = Block(array, dims, index, len(consts), spec.memory_space, spec.pipeline_mode)
+    return block, list(consts)
 
 
 def _check_takes(

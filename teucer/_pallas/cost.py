@@ -15,11 +15,13 @@ from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
 from teucer._pallas.specs import CostEstimate
+from teucer._pallas.steps import axes_of
 from teucer._trees import pytrees
 from teucer.lax._families import Elementwise
 
 if TYPE_CHECKING:
     from teucer._core.typing import Value
+    from teucer._pallas.records import Kernel
 
 
 _TRANSCENDENTAL = frozenset(
@@ -81,6 +83,22 @@ def estimate_cost(fun: Callable[..., object], *args: object, **kwargs: object) -
     flops, transcendentals = _count(ClosedJaxpr(jaxpr, consts))
     moved = sum(a.size * a.dtype.itemsize for a in (*avals, *(v.aval for v in jaxpr.outvars)))
     return CostEstimate(flops, transcendentals, moved)
+
+
+def kernel_cost(kernel: Kernel) -> CostEstimate | None:
+    """What the steps of a kernel cost, and the bytes of blocks that they move; None if the grid is
+    not known."""
+    if None in kernel.grid:
+        return None
+    sizes = [int(n or 1) for n in kernel.grid]
+    steps = math.prod(sizes)
+    flops, transcendentals = _count(kernel.jaxpr)
+    moved = 0
+    for b in (*kernel.ins, *kernel.outs):
+        last = max(axes_of(b, len(sizes)), default=-1)
+        times = math.prod(sizes[: last + 1])  # a block that stays is not copied again
+        moved += times * b.inner.size * b.inner.dtype.itemsize
+    return CostEstimate(flops * steps, transcendentals * steps, moved)
 
 
 def _count(closed: ClosedJaxpr) -> tuple[int, int]:

@@ -9,10 +9,10 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
-from teucer._pallas.kernel import _scratch
+from teucer._pallas.kernel import scratch
 
 if TYPE_CHECKING:
-    from teucer._core.typing import ArrayLike, DTypeLike, Value
+    from teucer._core.typing import ArrayLike, DTypeLike
     from teucer._devices.specs import OutSharding
 
 
@@ -65,16 +65,6 @@ def broadcast_to(a: Any, shape: Sequence[int]) -> Any:
     return jnp.broadcast_to(a, shape)
 
 
-def reciprocal(x: ArrayLike, *, approx: bool = False, full_range: bool = True) -> Any:
-    """1 / x. approx: a few bits less exact, where the machine has such an operation."""
-    return 1 / x
-
-
-def multiple_of(x: ArrayLike, values: Sequence[Value]) -> Any:
-    """x, with the promise that it is a multiple."""
-    return x
-
-
 def empty(shape: Sequence[int], dtype: DTypeLike, *, out_sharding: OutSharding = None) -> Any:
     """An array whose elements are not said."""
     return lax.empty(tuple(shape), dtype)
@@ -89,11 +79,7 @@ def empty_like(x: ArrayLike) -> Any:
 
 def empty_ref_like(x: ArrayLike) -> Any:
     """A reference to memory of the shape and dtype of x."""
-    return _scratch(x)
-
-
-def delay(nanos: object) -> None:
-    """Wait, where time is counted; nothing elsewhere."""
+    return scratch(x)
 
 
 def select_ref(idx: Any, *refs: Any) -> Any:

@@ -137,7 +137,7 @@ def loop(
     return run
 
 
-def _scratch(kind: Any) -> Any:
+def scratch(kind: Any) -> Any:
     """A reference to memory for a kernel."""
     aval = (
         kind
@@ -158,7 +158,7 @@ def run_scoped(
 
     types: trees of `pl.ANY(shape, dtype)` and the like. Returns what f returns.
     """
-    args, kwargs = pytrees.tree_map(_scratch, (types, kw_types))
+    args, kwargs = pytrees.tree_map(scratch, (types, kw_types))
     if config.pallas_poison_buffers.value:
         for ref in pytrees.tree_leaves((args, kwargs)):
             if dtypes.issubdtype(ref.dtype, np.inexact):
@@ -186,7 +186,7 @@ def with_scoped(
 dslice = ds
 
 
-def _in_kernel() -> bool:
+def in_kernel() -> bool:
     """Whether a kernel is being traced, and nothing is transformed within it: then targets see
     loads and stores as they are."""
     return bool(_grids.stack) and type(current_trace()) is StageTrace
@@ -202,7 +202,7 @@ def _filled(mask: Any, part: Any) -> Any:
 
 @tracebacks.api_boundary
 def load(
-    ref: Any,
+    ref: object,
     idx: Any = ...,
     *,
     mask: ArrayLike | None = None,
@@ -220,7 +220,7 @@ def load(
     if mask is None and cache_modifier is None and eviction_policy is None and not volatile:
         return part[...]
     fill = jnp.asarray(0 if other is None else other, part.dtype)
-    if not _in_kernel():
+    if not in_kernel():
         spread = _spread_out(part)
         value = _references.get_p.call(part.ref, *spread.operands, views=spread.views)[0]
         return value if mask is None else jnp.where(_filled(mask, part), value, fill)
@@ -253,7 +253,7 @@ def swap(
         return part._swap(..., value)
     mask = _filled(mask, part)
     value = jnp.broadcast_to(jnp.asarray(value, part.dtype), part.shape)
-    if _in_kernel():
+    if in_kernel():
         return accesses.masked_swap_p.call(
             part.ref,
             value,

@@ -26,6 +26,7 @@ class Block(NamedTuple):
     index: ClosedJaxpr | None
     n_consts: int
     memory_space: Any
+    pipeline_mode: Any = None
 
     @property
     def inner(self) -> ShapedArray:
@@ -58,7 +59,8 @@ class Kernel:
     and outputs, scratch) -> ().
     grid: sizes, None for sizes that are operands. aliases: (input, output) pairs that are one
     array.
-    options: `compiler_params`, for the compilers of the targets.
+    options: `compiler_params`, for the compilers of the targets. cost: of the kernel, where its
+    user says it. metadata: for readers of the program.
     """
 
     jaxpr: ClosedJaxpr
@@ -71,6 +73,8 @@ class Kernel:
     aliases: tuple[tuple[int, int], ...]
     name: str
     options: Any = None
+    cost: Any = None
+    metadata: Any = None
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.jaxpr.jaxpr}"

@@ -136,6 +136,10 @@ class CostEstimate:
     bytes_accessed: int
     remote_bytes_transferred: int = 0
 
+    def times(self, n: int) -> CostEstimate:
+        """What n such calls cost."""
+        return CostEstimate(*(n * getattr(self, f.name) for f in dataclasses.fields(self)))
+
     def to_json(self) -> bytes:
         """The estimate as compilers read it."""
         return json.dumps(dataclasses.asdict(self)).encode("ascii")

@@ -11,6 +11,8 @@ from teucer._core.primitive import Primitive
 from teucer._derived.rules_table import Rules
 from teucer._pallas import accesses, gpu
 from teucer._pallas.merging import lanes_of
+from teucer._pallas.mosaic import kernel as mosaic
+from teucer._pallas.mosaic.table import MOSAIC
 from teucer._pallas.records import Kernel
 from teucer._pallas.running import run_grid
 from teucer._pallas.triton import kernel as triton
@@ -100,8 +102,9 @@ TARGETS = (
     KernelTarget(
         "mosaic_tpu",
         ("tpu",),
-        "not compiled: there is no lowering to Mosaic yet. Kernels run interpreted.",
-        None,
+        "the tpu dialect, which libtpu compiles; it copies blocks while steps run.",
+        mosaic.lower,
+        MOSAIC,
     ),
     KernelTarget(
         "mosaic_gpu",

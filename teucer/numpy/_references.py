@@ -24,7 +24,7 @@ from teucer._dialects.references.cells import Ref
 from teucer._trees.pytrees import GetAttrKey
 from teucer._trees.registry import register_pytree_with_keys
 from teucer.lax import _reference_parts, _references
-from teucer.numpy._index_keys import Key, out_of_bounds, parse
+from teucer.numpy._index_keys import Key, Slice, out_of_bounds, parse
 from teucer.numpy._reference_views import (
     Bitcast,
     Index,
@@ -82,6 +82,9 @@ class View:
         if self.aval.is_high:
             _refuse_part(key, self.aval)
             return self
+        window, key = windowed(key, self.shape)
+        if window is not None:
+            return self._indexed(window)._indexed(key)
         parsed = parse_key(key, self.shape)
         view = Index(parsed.plan, len(parsed.operands), self.shape)
         inner = _reference_parts.part_aval(
@@ -205,6 +208,26 @@ def _refuse_part(key: object, aval: RefType) -> None:
                 f"a reference to a value of type {aval.inner} is read and written as a whole: "
                 f"ref[...].\n    key: {key!r:.100}"
             )
+
+
+def windowed(key: Any, shape: Sequence[Size]) -> tuple[Any, Any]:
+    """A key in which slices with a traced start and steps are taken in two: a window, or None
+    without such a slice, and a key of its elements."""
+    entries = key if type(key) is tuple else (key,)
+    if not any(_is_stepped(e) for e in entries):
+        return None, key
+    if any(e is Ellipsis or e is None or getattr(e, "ndim", 0) for e in entries):
+        return None, key
+    window = tuple(
+        Slice(e.start, (e.size - 1) * e.stride + 1) if _is_stepped(e) else slice(None)
+        for e in entries
+    )
+    steps = tuple(slice(None, None, e.stride) if _is_stepped(e) else e for e in entries)
+    return window, steps
+
+
+def _is_stepped(e: Any) -> bool:
+    return type(e) is Slice and e.is_dynamic_start and e.stride > 1
 
 
 def parse_key(key: object, shape: Sequence[Size]) -> Key:

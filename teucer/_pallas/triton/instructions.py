@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from teucer._core.jaxpr import Eqn
-from teucer._pallas import debugging, gpu
+from teucer._pallas import debugging, gpu, tpu
 from teucer._pallas.triton.arithmetic import convert
-from teucer._pallas.triton.table import TRITON
+from teucer._pallas.triton.table import TRITON, by_program
 from teucer._pallas.triton.text import Value, Writer, is_signed
 from teucer.lax._attributes import quoted
 
@@ -65,3 +65,7 @@ def _assembly(
     )
     named = [o._replace(name=name if len(outs) == 1 else f"{name}#{i}") for i, o in enumerate(outs)]
     return [w.reshape(o, shape) for o in named]
+
+
+for _p in tpu.INSTRUCTIONS:
+    TRITON[_p] = by_program(lambda e, *xs: e.primitive.program(**e.params)(*xs))

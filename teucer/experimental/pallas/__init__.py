@@ -23,9 +23,10 @@ _SOURCES = {
     ),
     "teucer.numpy._index_keys": "Slice",
     "teucer._pallas.helpers": (
-        "align_to broadcast_to cdiv delay empty empty_like empty_ref_like multiple_of "
-        "next_power_of_2 reciprocal select_ref strides_from_shape"
+        "align_to broadcast_to cdiv empty empty_like empty_ref_like "
+        "next_power_of_2 select_ref strides_from_shape"
     ),
+    "teucer._pallas.tpu": "delay multiple_of reciprocal",
     "teucer.experimental.state": "run_state",
     "teucer.experimental.pallas.fuser": "fuser=.",
     "teucer.experimental.pallas.mosaic_gpu": "mosaic_gpu=.",

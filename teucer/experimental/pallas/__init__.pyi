@@ -14,13 +14,10 @@ from teucer._pallas.debugging import enable_poison_buffers as enable_poison_buff
 from teucer._pallas.helpers import align_to as align_to
 from teucer._pallas.helpers import broadcast_to as broadcast_to
 from teucer._pallas.helpers import cdiv as cdiv
-from teucer._pallas.helpers import delay as delay
 from teucer._pallas.helpers import empty as empty
 from teucer._pallas.helpers import empty_like as empty_like
 from teucer._pallas.helpers import empty_ref_like as empty_ref_like
-from teucer._pallas.helpers import multiple_of as multiple_of
 from teucer._pallas.helpers import next_power_of_2 as next_power_of_2
-from teucer._pallas.helpers import reciprocal as reciprocal
 from teucer._pallas.helpers import select_ref as select_ref
 from teucer._pallas.helpers import strides_from_shape as strides_from_shape
 from teucer._pallas.kernel import atomic_add as atomic_add
@@ -65,6 +62,9 @@ from teucer._pallas.specs import RevisitMode as RevisitMode
 from teucer._pallas.specs import Squeezed as Squeezed
 from teucer._pallas.specs import no_block_spec as no_block_spec
 from teucer._pallas.specs import squeezed as squeezed
+from teucer._pallas.tpu import delay as delay
+from teucer._pallas.tpu import multiple_of as multiple_of
+from teucer._pallas.tpu import reciprocal as reciprocal
 from teucer.experimental.pallas import fuser as fuser
 from teucer.experimental.pallas import mosaic_gpu as mosaic_gpu
 from teucer.experimental.pallas import tpu as tpu

@@ -15,18 +15,19 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from teucer import lax
-from teucer import numpy as jnp
 from teucer._experimental.unbuilt import unbuilt_names
 from teucer._pallas import call, kernel
 from teucer._pallas.checked import InterpretParams as _AnyInterpretParams
 from teucer._pallas.einshape import einshape
-from teucer._pallas.helpers import reciprocal
 from teucer._pallas.pipelines import emit_pipeline
 from teucer._pallas.semaphores import (
     DeviceIdType,
     SemaphoreType,
     async_copy,
+    async_remote_copy,
+    get_barrier_semaphore,
     make_async_copy,
+    make_async_remote_copy,
     only_on_devices,
     semaphore,
     semaphore_read,
@@ -38,9 +39,10 @@ from teucer._pallas.specs import CompilerParams as _AnyParams
 from teucer._pallas.specs import MemoryRef, PrefetchScalarGridSpec, _Space
 from teucer._pallas.specs import MemorySpace as _AnySpace
 from teucer._pallas.targets import TARGETS
+from teucer._pallas.tpu import bitcast, prng_random_bits, prng_seed, reciprocal, roll
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, ArrayLike, DTypeLike, Params, Value
+    from teucer._core.typing import Array, ArrayLike, DTypeLike, Params
 
 __all__ = [
     "ANY", "ARBITRARY", "CMEM", "CORE_PARALLEL", "HBM", "HOST", "PARALLEL", "SEMAPHORE", "SMEM",
@@ -254,7 +256,7 @@ def core_barrier(sem: object, *, core_axis_name: str) -> None:
 # --- Functions ------------------------------------------------------------------------------------
 
 
-def load(ref: Any, *, mask: ArrayLike | None = None) -> Any:
+def load(ref: object, *, mask: ArrayLike | None = None) -> Any:
     """The elements of a reference, or of a part of it, `ref.at[...]`; 0 where the mask is false."""
     return kernel.load(ref, ..., mask=mask)
 
@@ -262,37 +264,6 @@ def load(ref: Any, *, mask: ArrayLike | None = None) -> Any:
 def store(ref: object, val: Any, *, mask: ArrayLike | None = None) -> None:
     """Let the elements of a reference, or of a part of it, be `val` where the mask is true."""
     kernel.store(ref, ..., val, mask=mask)
-
-
-def roll(
-    x: Any, shift: Any, axis: int, *, stride: int | None = None, stride_axis: int | None = None
-) -> Any:
-    """x with its elements moved round along an axis; with a stride, by so much more for each place
-    along another axis.
-
-    >>> roll(jnp.arange(4), 1, 0)
-    Array([3, 0, 1, 2], dtype=int32)
-    """
-    if (stride is None) != (stride_axis is None):
-        raise ValueError("roll: stride and stride_axis go together")
-    if stride is None or stride_axis is None:
-        return jnp.roll(x, shift, axis)
-    n = x.shape[axis]
-    places = (
-        lax.broadcasted_iota(jnp.int32, x.shape, axis)
-        - shift
-        - stride * lax.broadcasted_iota(jnp.int32, x.shape, stride_axis)
-    )
-    return jnp.take_along_axis(x, places % n, axis)
-
-
-def bitcast(x: Array, ty: object, dim: int = -2) -> Any:
-    """The bits of x taken for another dtype; of another width, the axis `dim` changes its size."""
-    import teucer as jax  # the package is loaded by now
-
-    if x.ndim < 2:
-        return jax.new_ref(x).bitcast(ty)[...]
-    return jnp.moveaxis(jax.new_ref(jnp.moveaxis(x, dim, -2)).bitcast(ty)[...], -2, dim)
 
 
 def touch(ref: object) -> None:
@@ -319,56 +290,11 @@ def is_tpu_device() -> bool:
 # --- Only on TPUs ---------------------------------------------------------------------------------
 
 
-def make_async_remote_copy(
-    src_ref: object,
-    dst_ref: object,
-    send_sem: object,
-    recv_sem: object,
-    device_id: object,
-    device_id_type: object = DeviceIdType.MESH,
-) -> Any:
-    """A copy to another device; only on TPUs."""
-    only_on_devices("a copy to another device", "Exchange arrays by jax.shard_map and collectives.")
-
-
-def async_remote_copy(
-    src_ref: object,
-    dst_ref: object,
-    send_sem: object,
-    recv_sem: object,
-    device_id: object,
-    device_id_type: object = DeviceIdType.MESH,
-) -> Any:
-    """Start a copy to another device; only on TPUs."""
-    only_on_devices("a copy to another device", "Exchange arrays by jax.shard_map and collectives.")
-
-
-def get_barrier_semaphore(tag: object = None) -> Any:
-    """The semaphore that devices share; only on TPUs."""
-    only_on_devices(
-        "the semaphore that devices share",
-        "Devices wait for one another in collectives of jax.shard_map.",
-    )
-
-
 def get_tpu_info() -> Any:
     """Numbers of the TPU; only where there is one."""
-    only_on_devices("get_tpu_info", "Ask pl or the arrays for sizes.")
-
-
-def prng_seed(*seeds: Value) -> None:
-    """Seed the generator of a TPU core; only on TPUs."""
-    only_on_devices(
-        "the generator of a TPU core",
-        "Draw by jax.random from words of a key: jax.random.wrap_key_data(ref[...]).",
-    )
-
-
-def prng_random_bits(shape: Sequence[int]) -> Any:
-    """Random bits of a TPU core's generator; only on TPUs."""
-    only_on_devices(
-        "the generator of a TPU core",
-        "Draw by jax.random from words of a key: jax.random.wrap_key_data(ref[...]).",
+    raise NotImplementedError(
+        "get_tpu_info: numbers of a TPU are there only where there is one.\n"
+        "  Ask pl or the arrays for sizes."
     )
 
 

@@ -1,0 +1,1 @@
+"""Kernels for TPUs: a kernel's jaxpr as text of the tpu dialect (docs/kernels.md)."""
