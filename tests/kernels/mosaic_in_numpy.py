@@ -374,9 +374,7 @@ def _rotate(m, head, kinds):
 @_rule("tpu.concatenate")
 def _concatenate(m, head, kinds):
     axis = int(re.search(r"in (\d+)", head)[1])
-    return _checked(
-        np.concatenate([m[n] for n in _names(head)], axis), kinds.rpartition(" -> ")[2]
-    )
+    return _checked(np.concatenate([m[n] for n in _names(head)], axis), kinds.rpartition(" -> ")[2])
 
 
 @_rule("tpu.dynamic_gather")
@@ -418,9 +416,7 @@ def _matmul(m, head, kinds):
                                 (xk, 0, "m"), (yk, 1, "n")):  # fmt: skip
         for a in axes:
             names[which][a] = letter
-    result = "".join(
-        names[order[i]][order[i + 1]] for i in range(0, len(order), 2)
-    )
+    result = "".join(names[order[i]][order[i + 1]] for i in range(0, len(order), 2))
     assert result == batch + "mn"
     said = f"{''.join(names[0])},{''.join(names[1])}->{result}"
     return (np.einsum(said, x.astype(wide), y.astype(wide)) + acc).astype(acc.dtype)
@@ -623,12 +619,8 @@ def _window(functions, window, array, place, early):
         first = [int(i) * n for i, n in zip(index, sizes, strict=True)]
     fill = np.nan if array.dtype.kind not in "iub" else 77
     block = np.full(sizes, fill, array.dtype)
-    at = tuple(
-        slice(max(a, 0), min(a + n, size)) for a, n, size in zip(first, sizes, array.shape)
-    )
+    at = tuple(slice(max(a, 0), min(a + n, size)) for a, n, size in zip(first, sizes, array.shape))
     inside = tuple(slice(s.start - a, s.stop - a) for s, a in zip(at, first, strict=True))
     assert all(s.stop > s.start for s in at), (first, array.shape)
     block[inside] = array[at]
     return block, at, inside
-
-
