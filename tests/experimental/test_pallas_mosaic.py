@@ -160,3 +160,138 @@ def test_loads_from_memory_that_kernels_do_not_reach():
     text = refused(f, jnp.ones((8, 128)))
     assert "a load from memory any" in text
     assert "pltpu.sync_copy" in text
+
+
+# --- Values: the module in NumPy ------------------------------------------------------------------
+
+
+def numbers(*shape, dtype=np.float32, seed=0):
+    rng = np.random.default_rng(seed)
+    if jnp.issubdtype(dtype, np.integer):
+        return rng.integers(1, 8, shape).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def of_values(f, *xs):
+    """f of whole arrays, as a kernel."""
+    out = jax.eval_shape(f, *xs)
+
+    def kernel(*refs):
+        refs[-1][...] = f(*(r[...] for r in refs[:-1]))
+
+    return pl.pallas_call(kernel, out)
+
+
+def agrees(f, *xs, tolerance=1e-5):
+    """That the module for TPUs computes what the kernel does on the CPU."""
+    found, wanted = jax.tree.leaves(ways.on_tpu(f, *xs)), jax.tree.leaves(jax.jit(f)(*xs))
+    for a, b in zip(found, wanted, strict=True):
+        assert a.dtype == b.dtype
+        a, b = (np.asarray(x).astype(np.float64) for x in (a, b))
+        np.testing.assert_allclose(a, b, tolerance, tolerance)
+
+
+F = {
+    "transposed": lambda x: x.T,
+    "parts": lambda x: jnp.concatenate([x[8:], x[:8] * 2], 0),
+    "halves": lambda x: x.reshape(2, 8, 128).sum(0),
+    "every other": lambda x: x[1::2, ::2],
+    "rolled": lambda x: pltpu.roll(x, 3, 1, stride=2, stride_axis=0),
+    "sums": lambda x: jnp.cumsum(x, 1),
+    "greatest": lambda x: jnp.argmax(x, 1, keepdims=True),
+    "product": lambda x: jnp.prod(x, 0, keepdims=True),
+    "softmax": lambda x: jax.nn.softmax(x, -1),
+    "column": lambda x: x[:, 3:4] + x[5],
+    "masked": lambda x: jnp.where(x > 0, x, jnp.nan),
+    "moved": lambda x: jax.lax.dynamic_slice(x, (jnp.int32(x[0, 0]) * 0 + 4, 0), (8, 128)),
+    "turned": lambda x: x[::-1],
+    "padded": lambda x: jnp.pad(x, ((3, 5), (0, 0)), constant_values=2),
+    "functions": lambda x: jnp.expm1(x) + jnp.arctan(x) + jnp.sinh(x) + jax.lax.erf(x),
+    "not equal": lambda x: jnp.where(jnp.log(x) != jnp.log(x), 1, 0),
+}
+
+
+@pytest.mark.parametrize("name", F)
+def test_values(name):
+    agrees(of_values(F[name], numbers(16, 128)), numbers(16, 128))
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, np.int8, np.uint8, jnp.int4, np.int32, np.uint32])
+def test_values_of_narrow_numbers(dtype):
+    def f(x):
+        return jnp.maximum(x * x - x, x) + (x // jnp.asarray(3, x.dtype))
+
+    x = numbers(64, 128, dtype=dtype)
+    agrees(of_values(f, x), x, tolerance=2e-2)
+    agrees(of_values(lambda x: (-x).astype(np.float32), x), x)
+    agrees(of_values(lambda y: (y * 50).astype(dtype), numbers(64, 128)), numbers(64, 128))
+
+
+@pytest.mark.parametrize(
+    "said", ["ij,jk->ik", "ij,kj->ik", "ji,jk->ik", "bij,bkj->bik", "bij,jk->bik"]
+)
+def test_values_of_products(said):
+    left, right = said.partition("->")[0].split(",")
+    sizes = {"b": 2, "i": 16, "j": 128, "k": 32}
+    x, y = (numbers(*(sizes[a] for a in names)) for names in (left, right))
+    agrees(of_values(lambda x, y: jnp.einsum(said, x, y), x, y), x, y, tolerance=1e-4)
+
+
+def test_values_of_a_grid_with_scratch_memory_prefetch_and_edges():
+    def kernel(order, scale, x_ref, o_ref, total):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            total[...] = jnp.zeros_like(total)
+
+        total[...] += x_ref[...] * scale[0] + order[pl.program_id(0)]
+
+        @pl.when(pl.program_id(1) == pl.num_programs(1) - 1)
+        def _():
+            o_ref[...] = total[...]
+
+    spec = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=2,
+        grid=(3, 2),
+        in_specs=[pl.BlockSpec((8, 128), lambda i, j, order, scale: (order[i], j))],
+        out_specs=pl.BlockSpec((8, 128), lambda i, j, order, scale: (order[i], 0)),
+        scratch_shapes=[pltpu.VMEM((8, 128), np.float32)],
+    )
+    f = pl.pallas_call(kernel, like(20, 128), grid_spec=spec)
+    agrees(f, np.array([2, 0, 1], np.int32), np.array([3.0], np.float32), numbers(20, 256))
+
+
+def test_values_of_control_flow():
+    def kernel(n_ref, x_ref, o_ref):
+        n = n_ref[0]
+        x = jax.lax.fori_loop(0, n, lambda i, c: c + x_ref[pl.ds(i, 1)], x_ref[...])
+        x, mask = jax.lax.while_loop(
+            lambda c: jnp.max(c[0]) > 1, lambda c: (c[0] * 0.5, ~c[1]), (x, x > 0)
+        )
+        x = jax.lax.switch(n, [lambda: x, lambda: -x, lambda: x * 2, lambda: x * 3])
+        o_ref[...] = jnp.where(mask, x, jnp.tanh(x))
+
+    specs = [pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec()]
+    f = pl.pallas_call(kernel, like(16, 128), in_specs=specs)
+    for n in (0, 1, 2, 7):
+        agrees(f, np.array([n], np.int32), numbers(16, 128))
+
+
+def test_values_of_copies():
+    def kernel(x_ref, o_ref, buffer, sems):
+        for k in range(2):
+            part = pl.ds(8 * k, 8)
+            copy = pltpu.make_async_copy(x_ref.at[part], buffer.at[k], sems.at[k])
+            copy.start()
+            copy.wait()
+            buffer[k] *= 2
+            pltpu.sync_copy(buffer.at[k], o_ref.at[part])
+
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+    f = pl.pallas_call(
+        kernel,
+        like(16, 128),
+        in_specs=[anywhere],
+        out_specs=anywhere,
+        scratch_shapes=[pltpu.VMEM((2, 8, 128), np.float32), pltpu.SemaphoreType.DMA((2,))],
+    )
+    agrees(f, numbers(16, 128))

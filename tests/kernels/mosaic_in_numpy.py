@@ -65,7 +65,7 @@ def blocks_of(lines):
         line = line.strip().partition(" loc(")[0]
         if not line:
             continue
-        if line.startswith("} else {") or line.startswith("} do {"):
+        if line.startswith(("} else {", "} do {")):
             here = []
             stack[-1][1][1].append(here)
         elif line == "}" or line.startswith("}"):
@@ -433,7 +433,7 @@ def _at(m, head):
 def _box(memory, starts, sizes, strides=None):
     strides = strides or [1] * len(sizes)
     for start, n, s, size in zip(starts, sizes, strides, memory.array.shape, strict=True):
-        assert 0 <= start and start + (n - 1) * s < size, (starts, sizes, memory.array.shape)
+        assert start >= 0 and start + (n - 1) * s < size, (starts, sizes, memory.array.shape)
     return tuple(
         slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(starts, sizes, strides, strict=True)
     )
@@ -619,7 +619,10 @@ def _window(functions, window, array, place, early):
         first = [int(i) * n for i, n in zip(index, sizes, strict=True)]
     fill = np.nan if array.dtype.kind not in "iub" else 77
     block = np.full(sizes, fill, array.dtype)
-    at = tuple(slice(max(a, 0), min(a + n, size)) for a, n, size in zip(first, sizes, array.shape))
+    at = tuple(
+        slice(max(a, 0), min(a + n, size))
+        for a, n, size in zip(first, sizes, array.shape, strict=True)
+    )
     inside = tuple(slice(s.start - a, s.stop - a) for s, a in zip(at, first, strict=True))
     assert all(s.stop > s.start for s in at), (first, array.shape)
     block[inside] = array[at]
