@@ -613,7 +613,7 @@ def options() -> Iterator[Option]:
 def _lookup(name: str) -> Option:
     if name in _OPTIONS:
         return _OPTIONS[name]
-    import difflib  # 2 ms to load, for those who mistype
+    import difflib  # 2 ms to load, for mistyped names
 
     close = difflib.get_close_matches(
         name, [*_OPTIONS, *(n.removeprefix("jax_") for n in _OPTIONS)], n=1

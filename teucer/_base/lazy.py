@@ -9,8 +9,7 @@ from typing import Any, NoReturn
 
 from teucer._advice.guarding import guarded
 
-# on_handing(module, name, value): what is done with a name that a public module hands on for the
-# first time
+# on_handing(module, name, value): called when a public module hands on a name for the first time
 # (`teucer.compat`).
 on_handing: Callable[[str, str, object], None] | None = None
 # The table of JAX's names that Teucer refuses, loaded when a name is missed.

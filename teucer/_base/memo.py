@@ -17,8 +17,8 @@ _memos: list[Memo] = []
 
 
 def remember(found: dict[Any, Any], key: Any, value: Any, limit: int | None = None) -> Any:
-    """Keep `value` under `key` unless something is there; returns what is. The oldest of more than
-    `limit` entries goes, by default of more than LIMIT.
+    """Keep `value` under `key` unless there is a value; returns the one kept. If there are more
+    than `limit` entries, by default LIMIT, the oldest goes.
 
     >>> entries = {}
     >>> remember(entries, "a", 1), remember(entries, "a", 2)

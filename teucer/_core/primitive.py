@@ -175,8 +175,8 @@ class Primitive(Unique):
 
     stage: Any = None
     partial_eval: Any = None
-    # within(params): a `with` block in which the named axes are in force that jaxprs among the
-    # parameters name.
+    # within(params): a `with` block in which the named axes of jaxprs among the parameters are in
+    # force.
     within: Any = None
     # For collectives: uses_axis(name, params) says whether a call uses the named axis.
     uses_axis: Any = None

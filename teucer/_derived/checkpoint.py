@@ -92,7 +92,7 @@ def checkpoint(
                 f"checkpoint: {other} and a budget are both given.\n  A budget chooses what is "
                 "saved, and keeps the compiler from merging what is computed again."
             )
-        from teucer._derived.budget.checkpoints import checkpoint_by  # for those who have one
+        from teucer._derived.budget.checkpoints import checkpoint_by  # for calls with a budget
 
         return checkpoint_by(fun, budget, static_argnums, static_argnames, _staged_body)
     numbers = as_indices(static_argnums, "static_argnums", "checkpoint")
@@ -111,7 +111,7 @@ def checkpoint(
         jaxpr, consts, out_tree = _staged_body(fun, call, avals)
         if references.may_alias(call.leaves):
             from teucer._dialects.references.aliases import (
-                refuse_aliases,  # for those who pass references
+                refuse_aliases,  # for calls with references
             )
 
             refuse_aliases(

@@ -443,7 +443,7 @@ class custom_vjp(CustomFunction):
         rule = _VJPRule(self, call, name)
         if references.may_alias(call.leaves):
             from teucer._dialects.references.aliases import (
-                refuse_aliases,  # for those who pass references
+                refuse_aliases,  # for calls with references
             )
 
             refuse_aliases(

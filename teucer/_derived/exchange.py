@@ -183,7 +183,7 @@ def target_of(device: Device) -> Any:
 
 
 def _by_program(x: ArrayImpl, sharding: object) -> Any:
-    """x cut otherwise on the same devices."""
+    """x on the same devices, divided in another way."""
     return _run(lambda y: (y,), [x], spread([x], None, [sharding], anywhere=True))
 
 

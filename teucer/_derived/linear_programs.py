@@ -189,7 +189,8 @@ class _Read(NamedTuple):
 
 
 def _read(jaxpr: Jaxpr) -> _Read | None:
-    """None if an equation may call functions of Python, or does more than give results."""
+    """A jaxpr with variables numbered; None if an equation has effects, or may call functions of
+    Python."""
     if jaxpr.effects or jaxpr.dialects:
         return None
     numbers: dict[Any, int] = {}

@@ -151,7 +151,7 @@ def place(x: Value, where: object, copy: bool = False) -> Any:
     if isinstance(x, ArrayImpl) and not (
         alone and x._sharding.num_devices == sharding.num_devices == 1
     ):
-        from teucer._derived.exchange import exchanged  # for those who have several devices
+        from teucer._derived.exchange import exchanged  # for several devices
 
         if (moved := exchanged(x, sharding, copy)) is not None:
             return moved
@@ -436,7 +436,7 @@ def live_arrays(platform: str | None = None) -> Sequence[Any]:
 
 
 def _memory_note(jaxpr: Jaxpr) -> str:
-    from teucer._derived.liveness import peak_of  # for those who have run out of memory
+    from teucer._derived.liveness import peak_of  # when memory has run out
 
     return (
         f"memory of {jaxpr.debug_info.name if jaxpr.debug_info else 'the program'}: "

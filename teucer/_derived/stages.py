@@ -122,7 +122,7 @@ class Wrapped(Protocol):
 
 
 def _as_told(aval: ShapedArray, sharding: object) -> Any:
-    """The type of an argument that lies as `in_shardings` says, as types say it over Explicit mesh
+    """The type of an argument with a sharding from `in_shardings`, if that is over Explicit mesh
     axes."""
     if not isinstance(sharding, NamedSharding) or not sharding.mesh.explicit_axes:
         return aval
@@ -244,7 +244,7 @@ class Traced(Stage):
         """The program's text for platforms; locations: with the names of arguments and the places
         that operations come from."""
         names = (*[""] * len(self.staged.consts), *self.arg_names)
-        plain = len(names) == len(self.job.jaxpr.in_avals)  # of references and high values not
+        plain = len(names) == len(self.job.jaxpr.in_avals)  # not so with references and high values
         return lower_job(
             self.job._replace(quiet=locations),
             platforms,
@@ -358,7 +358,7 @@ class Lowered(Stage):
 
         Raises ValueError for another dialect.
         """
-        from teucer._xla import mlir  # 0.15 s to load, for those who read programs
+        from teucer._xla import mlir  # 0.15 s to load, for readers of programs
 
         if dialect == "hlo":  # in which the names of operations are those of instructions
             return mlir.hlo_text(mlir.xla_computation(self._located()), locations=debug_info)

@@ -60,7 +60,7 @@ def vjp(
     flat, in_tree = pytrees.tree_flatten(tuple(primals))
     if references.may_alias(flat):
         from teucer._dialects.references.aliases import (
-            refuse_aliases,  # for those who pass references
+            refuse_aliases,  # for calls with references
         )
 
         refuse_aliases(

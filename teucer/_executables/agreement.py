@@ -89,10 +89,10 @@ class Agreement:
         return results
 
     def _hear_of_failures(self, call: Call, own: str) -> None:
-        """Tell the others whether a function of Python has failed here that gives the program
-        values, and hear of theirs.
+        """Exchange failures of callbacks in this program with the other processes; own: the failure
+        here, or "".
 
-        Raises JaxRuntimeError if one of theirs has failed, and none here.
+        Raises JaxRuntimeError if a callback has failed in another process, and none here.
         """
         watching = processes.state.watch
         assert watching is not None
@@ -106,8 +106,8 @@ class Agreement:
             )
 
     def begin(self) -> Call:
-        """Say to the other processes that this one is about to call the program, and hear whether
-        the first of them does, too.
+        """Tell the other processes that this one is about to call the program, and check that the
+        first of them does, too.
 
         Raises ProcessFailure if it does not.
         """

@@ -280,7 +280,7 @@ def _from_compiler(
 
         kept = xla_caches.options(client, {name for name, _ in module.overrides})
         options = _options(module, kept) if kept else options
-    from teucer._executables import slow  # for those who compile
+    from teucer._executables import slow  # for programs that compile
 
     with slow.watched(module.text):
         return xla.compile_text(client, module.text, devices, options, callbacks)
@@ -532,7 +532,7 @@ def _turn(path: Path, module: Module) -> contextlib.AbstractContextManager[bool]
     """In the `with` block, this process compiles an entry; gives whether it has waited for another
     one."""
     if _compiles_alone(module):
-        from teucer._executables import turns  # for those who compile
+        from teucer._executables import turns  # for programs that compile
 
         return turns.turn(path)
     return contextlib.nullcontext(False)
@@ -543,7 +543,7 @@ def _shared(path: Path, module: Module) -> contextlib.AbstractContextManager[Sha
     exchange with the cache of the team, None without one."""
     if disk_cache.remote_address() is None or not _compiles_alone(module):
         return contextlib.nullcontext()
-    from teucer._executables.remote import sharing  # for those who have one
+    from teucer._executables.remote import sharing  # for teams with a cache
 
     return sharing.shared(path, several=len({d.process_index for d in module.devices}) > 1)
 

@@ -219,7 +219,7 @@ def is_ours(status: os.stat_result) -> bool:
 
 
 def _checksum(path: Path, content: bytes | memoryview) -> bytes:
-    import hashlib  # 2 ms to load, for those who compile
+    import hashlib  # 2 ms to load, for programs that compile
 
     digest = hashlib.sha256(_FORMAT + path.name.encode() + b"\0")
     digest.update(content)

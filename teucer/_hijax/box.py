@@ -207,7 +207,7 @@ def new_box() -> Any:
 
 @tracebacks.api_boundary
 def box_get(box: object) -> Any:
-    """What a box holds.
+    """The content of a box: a tree of arrays.
 
     >>> box_get(Box([1, 2]))
     [1, 2]

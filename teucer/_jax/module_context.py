@@ -96,7 +96,7 @@ class TokenSet:
 @final
 @dataclass(frozen=True)
 class ModuleContext:
-    """The module in which a rule builds: its program's platforms and axes."""
+    """The module in which a rule builds, with the platforms and axes of its program."""
 
     context: Any
     module: Any

@@ -325,8 +325,8 @@ def while_(
 
 
 def optimization_barrier(ctx: Context, xs: Sequence[Value]) -> tuple[Value, ...]:
-    """xs, which the compiler is not to look through; but for parts of sums, which XLA sums there
-    and takes for parts after it."""
+    """xs behind a barrier for the compiler. Parts of sums get none: XLA would sum them there, and
+    take the sums for parts."""
     held = [x for x in xs if not x.aval.unreduced]
     outs = iter(
         ctx.op("stablehlo.optimization_barrier", held, [x.aval for x in held]) if held else ()

@@ -151,8 +151,8 @@ def partition(symbol: str, sharding: NamedSharding, ndim: int, *, of_type: bool 
 
 
 def mesh(symbol: str, shape: Iterable[tuple[object, int]], device_ids: Sequence[int]) -> str:
-    """The definition of a mesh of axes with their sizes. device_ids: the order of the program's
-    devices, where it is another than theirs."""
+    """The definition of a mesh of axes with their sizes. device_ids: the mesh's devices as numbers
+    in the program's order, if the orders differ."""
     axes = ", ".join(f"{_axis(name)}={size}" for name, size in shape)
     order = f", device_ids=[{', '.join(map(str, device_ids))}]" if device_ids else ""
     return f"sdy.mesh @{symbol} = <[{axes}]{order}>"

@@ -25,7 +25,7 @@ def program_for(job: Job) -> Program:
     program: Program | None = programs.get(key)
     if program is None:
         if config.explain_cache_misses.value:
-            from teucer._executables import explanations  # for those who ask
+            from teucer._executables import explanations  # for explanations of misses
 
             explanations.program(job.jaxpr, programs, key)
         program = memo.remember(programs, key, compile_job(job), _MOST)

@@ -84,7 +84,7 @@ def dispatcher_of(primitive: Primitive, params: Params) -> Callable[..., tuple[A
         return outs
 
     made = dispatcher(str(name), run_uncached, cache_miss, shard_arg_fallback=shard_arg_fallback)
-    made.staged = programs  # called combinations, for those who ask what is compiled
+    made.staged = programs  # for readers of what is compiled
     return made  # type: ignore[no-any-return]
 
 

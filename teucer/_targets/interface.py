@@ -35,7 +35,7 @@ class Kernels(NamedTuple):
     built_in: factorizations that the compiler has itself, by LAPACK's name of the routine, under
         the names that it knows.
     lacks: by function, the algorithms that users may ask for and that the platform does not have.
-    python, buffers: what calls Python on arrays, and on buffers; None where nothing does.
+    python, buffers: kernels that call Python on arrays, and on buffers; None where nothing does.
     transfers: whether Python is called by transfers to the host and back.
     """
 

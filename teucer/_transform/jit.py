@@ -189,7 +189,7 @@ def call_jitted(
         staged, sizes = _stage_dynamic(fun, call, options)
     else:
         staged = stage_call(fun, call, options)
-    # Written out here: each call of a function costs depth to those who nest jits deeply.
+    # Written out here: each call of a function costs depth in deeply nested jits.
     if sizes is not None and padding.is_dynamic(staged.jaxpr.jaxpr):
         outs = provided.call_sized(fun, call, staged, sizes, options)
     elif current_trace() is not EVAL:
@@ -285,7 +285,7 @@ def stage_call(
         eager = current_trace() is EVAL
         misses.note(fun, key, by_signature, leaf_names, eager)
         ahead = prefetch.begin(fun, avals) if eager and not symbolic else None
-        # Written out here: each call of a function costs depth to those who nest jits deeply.
+        # Written out here: each call of a function costs depth in deeply nested jits.
         jaxpr, consts, out_tree, info = stage_user(fun, call, avals, "jit")
         compilations.log_traced(info.name, info.seconds)
         if consts:

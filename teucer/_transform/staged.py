@@ -42,7 +42,7 @@ class Staged(NamedTuple):
 
 def refuse_given_twice(fun: Callable[..., object], call: FlatCall, staged: Staged) -> None:
     """Raise ValueError if one reference is several arguments, or an argument and closed over."""
-    from teucer._dialects.references.aliases import refuse_aliases  # for those who pass references
+    from teucer._dialects.references.aliases import refuse_aliases  # for calls with references
 
     info = staged.debug_info
     refuse_aliases(

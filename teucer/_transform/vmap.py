@@ -103,7 +103,7 @@ def vmap(
             )
         if references.may_alias(flat):
             from teucer._dialects.references.aliases import (
-                refuse_aliases,  # for those who pass references
+                refuse_aliases,  # for calls with references
             )
 
             references.refuse_parts(tree, f"When tracing {fun_name(fun)} for vmap")

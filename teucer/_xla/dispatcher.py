@@ -71,7 +71,7 @@ def dispatcher(
 
     def miss(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        # Frames cost depth to those who nest jits deeply, so this one is the boundary of errors.
+        # Frames cost depth in deeply nested jits, so this one is the boundary of errors.
         try:
             if around is None:
                 outs, fast = cache_miss(*args, **kwargs)

@@ -64,7 +64,7 @@ class ProcessFailureError(ProcessFailure):
 
 
 def _one_a_process() -> NamedSharding:
-    """Arrays whose leading axis has a row a process, on the first of its devices."""
+    """Arrays whose leading axis has one row for each process, on the process's first device."""
     by_process: dict[int, Any] = {}
     for d in backends.devices():
         by_process.setdefault(d.process_index, d)

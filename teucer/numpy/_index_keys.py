@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 # "array".
 Item = tuple[Any, ...]
 FULL, NEW, INT, SCALAR, ARRAY = ("full",), ("new",), ("int",), ("scalar",), ("array",)
-_ELLIPSIS = ("ellipsis",)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
