@@ -130,7 +130,8 @@ class _Callback(Primitive):
                 f"{ctx.platform}.\n  Run the function that calls Python on a CPU device: "
                 "device_put its arguments there."
             )
-        if partitioned and kernels.transfers and ctx.may_divide():
+        divided = partitioned and kernels.transfers and ctx.may_divide()
+        if divided:
             raise NotImplementedError(
                 f"{self.name}: partitioned=True is not implemented on {ctx.platform}, where the "
                 "compiler divides the array.\n  Call it in shard_map, in which each device has "
