@@ -96,7 +96,8 @@ def _each(row: Any, ring: tuple[int, ...]) -> Any:
 
 
 def _by_place(devices: Sequence[Any]) -> Any:
-    return _row(sorted(devices, key=lambda d: d.coords[::-1]))
+    in_order: list[Any] = sorted(devices, key=lambda d: d.coords[::-1])
+    return _row(in_order)
 
 
 def _extent(devices: Sequence[Any]) -> tuple[int, ...]:

@@ -81,7 +81,8 @@ def parts_of(x: Any) -> Parts:
         )
     key = None
     if isinstance(x.dtype, dtypes.ExtendedDType):
-        key, x = str(key_impl(x)), key_data(x)
+        keys: Any = x
+        key, x = str(key_impl(keys)), key_data(keys)
     _check(x.dtype)
     own = [shard for shard in x.addressable_shards if shard.replica_id == 0]
     for shard in own:

@@ -94,7 +94,7 @@ def has_metadata(spec: object) -> bool:
     return isinstance(spec, dict) and ("metadata" in spec or any(map(has_metadata, spec.values())))
 
 
-def is_remote_storage(tspec: Params | str) -> bool:
+def is_remote_storage(tspec: object) -> bool:
     """Whether a spec, or the text of one, is of a store that is not on this machine's file system.
 
     >>> is_remote_storage({"driver": "zarr", "kvstore": {"driver": "file", "path": "/tmp/x"}})
