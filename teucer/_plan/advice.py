@@ -30,11 +30,13 @@ class Argument(NamedTuple):
     returned: bool
 
 
-def arguments(traced: Any, names: Sequence[str]) -> tuple[Argument, ...]:
-    """The arguments of a traced function."""
+def arguments(
+    traced: Any, names: Sequence[str], shardings: Sequence[Any] = ()
+) -> tuple[Argument, ...]:
+    """The arguments of a traced function, which lie by shardings."""
     avals = traced.jaxpr.in_avals
     results = [(aval.shape, aval.dtype) for aval in traced.jaxpr.out_avals]
-    shardings = _shardings(traced, len(avals))
+    shardings = [*shardings, *[None] * (len(avals) - len(shardings))]
     donated = list(traced.staged.donated)[-len(avals) :] if avals else []
     found = []
     for name, aval, sharding, given in zip(names, avals, shardings, donated, strict=False):
@@ -53,14 +55,6 @@ def arguments(traced: Any, names: Sequence[str]) -> tuple[Argument, ...]:
     return tuple(found)
 
 
-def _shardings(traced: Any, count: int) -> list[Any]:
-    from teucer._trees import pytrees
-
-    leaves = pytrees.tree_leaves(traced.args_info)
-    found = [getattr(leaf, "sharding", None) for leaf in leaves]
-    return [s if hasattr(s, "spec") else None for s in found] + [None] * (count - len(found))
-
-
 def _spec(sharding: Any, ndim: int) -> tuple[tuple[str, ...], ...]:
     entries = [] if sharding is None else list(sharding.spec)
     said = [() if e is None else e if isinstance(e, tuple) else (e,) for e in entries]
@@ -77,6 +71,7 @@ class _Said(NamedTuple):
 def advice(plan: Plan, given: Sequence[Argument]) -> tuple[str, ...]:
     """What to write, the best first."""
     said = [*_activations(plan, given), *_donation(plan, given), *_whole(plan, given)]
+    said += _results(plan, given)
     said += [*_logits(plan), *_lines(plan)]
     return tuple(one.text for one in sorted(said, key=lambda s: -s.worth))
 
@@ -176,6 +171,23 @@ def _donation(plan: Plan, given: Sequence[Argument]) -> list[_Said]:
     ]
 
 
+def _results(plan: Plan, given: Sequence[Argument]) -> list[_Said]:
+    """Results that the compiler lays out otherwise than the arguments of their types."""
+    back = sum(a.size for a in given if a.returned)
+    more = plan.memory.results - sum(a.size for a in given)
+    if not back or more < _SHARE * plan.memory.capacity:
+        return []
+    return [
+        _Said(
+            more / plan.memory.capacity,
+            f"lay results out as arguments: what the step hands back takes "
+            f"{size_text(plan.memory.results)} a device, where the arguments take "
+            f"{size_text(back)}. jax.lax.with_sharding_constraint(grads, specs of the parameters),"
+            " or out_shardings of jax.jit, lets the compiler scatter the sums of gradients, too.",
+        )
+    ]
+
+
 def _whole(plan: Plan, given: Sequence[Argument]) -> list[_Said]:
     """Large arguments that are whole along an axis of the mesh, where memory is short."""
     if plan.memory.fits and plan.memory.peak < 0.8 * plan.memory.capacity:
@@ -222,6 +234,8 @@ def _logits(plan: Plan) -> list[_Said]:
     """What else is large at the worst moment, where memory is short."""
     memory = plan.memory
     if memory.fits and memory.peak < 0.8 * memory.capacity:
+        return []
+    if not any(p.backward for p in plan.parts):
         return []
     rows = [h for h in memory.held if not h.what.startswith("argument ")]
     size = sum(h.bytes for h in rows)

@@ -206,7 +206,8 @@ def planned(
         "name": fun_name(f), "topology": where, "devices": mesh.size, "chip": chip, "mesh": sizes,
         "asked": asked, "tokens": tokens, "price": price, "compile_seconds": took,
     }  # fmt: skip
-    arguments = advice.arguments(traced, names)
+    lies = [getattr(leaf, "sharding", None) for leaf in pytrees.tree_leaves((args, kwargs))]
+    arguments = advice.arguments(traced, names, lies)
     if refused is not None:
         held, rows = _as_larger(f, args, kwargs, mesh, refused)
         found = Plan(memory=held, seconds=None, parts=rows, products=math.nan, advice=(), **common)

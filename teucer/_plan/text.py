@@ -87,13 +87,13 @@ def report(plan: Plan) -> str:
     width = max(len(name) for name, _ in summary(plan)) + 2
     said += [f"  {name.ljust(width)}{value}" for name, value in summary(plan)]
     if plan.seconds:
-        said += ["", "Where the time goes:", *_table(_kinds(plan))]
+        said += ["", "Where the time goes:", *table(_kinds(plan))]
         collectives = [p for p in plan.parts if p.kind == "collective"]
         if collectives:
             said += ["", f"Collectives ({time_text(plan.overlapped)} overlapped with work):"]
-            said += _table(_collectives(collectives), numbers=(3, 4, 5, 6, 7))
+            said += table(_collectives(collectives), numbers=(3, 4, 5, 6, 7))
         lines = by_line(plan)
-        said += ["", "By line:", *_table(_lines(lines, plan.seconds), numbers=(0, 1, 2, 3))]
+        said += ["", "By line:", *table(_lines(lines, plan.seconds), numbers=(0, 1, 2, 3))]
     said += ["", *_held(plan)]
     if plan.advice:
         said += ["", "What would help:", *(f"  - {one}" for one in plan.advice)]
@@ -205,11 +205,11 @@ def _held(plan: Plan) -> list[str]:
         rest = memory.held[_ROWS:]
         if rest:
             rows.append((size_text(sum(h.bytes for h in rest)), f"{len(rest)} others", "", ""))
-        said += ["  " + line for line in _table(rows, numbers=(0,))]
+        said += ["  " + line for line in table(rows, numbers=(0,))]
     return said
 
 
-def _table(rows: Sequence[Sequence[str]], numbers: Sequence[int] = (0, 1)) -> list[str]:
+def table(rows: Sequence[Sequence[str]], numbers: Sequence[int] = (0, 1)) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  "

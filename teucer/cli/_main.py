@@ -314,6 +314,22 @@ def _add_plan(commands: argparse._SubParsersAction) -> None:
     plan.add_argument("--mesh", default="", metavar="AXES", help="'data=32,model=8'")
     plan.add_argument("--tokens", type=_positive, default=None, help="how many a call works on")
     plan.add_argument("--price", type=float, default=None, help="of a chip for an hour")
+    plan.add_argument(
+        "--search",
+        type=_positive,
+        nargs="?",
+        const=3,
+        default=None,
+        metavar="N",
+        help="try meshes and partitions, and compile the best N (default: 3)",
+    )
+    plan.add_argument(
+        "--data",
+        nargs="+",
+        default=(),
+        metavar="NAME",
+        help="for --search: the arguments that are data, and no parameters",
+    )
     form = plan.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="all of it as JSON")
     form.add_argument("--html", action="store_true", help="as a page")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import teucer as jax
-from teucer._plan import machines
+from teucer._plan import machines, search
 from teucer._plan import plan as planning
 from teucer.cli import _run
 from teucer.cli._arguments import check_count, function_of, parse_types, variables
@@ -29,10 +29,11 @@ def plan(options: argparse.Namespace) -> int:
             raise
         said = str(err).removeprefix("plan: ").removeprefix("get_topology_desc: ")
         raise CommandError(said) from err
+    best = found.best if isinstance(found, search.Found) else found
     if options.json:
         written = json.dumps(found.as_dict(), indent=1)
     else:
-        written = found.html if options.html else str(found)
+        written = best.html if options.html else str(found)
     if options.output is None:
         print(written)
     else:
@@ -40,19 +41,26 @@ def plan(options: argparse.Namespace) -> int:
             options.output.write_text(written + "\n", encoding="utf-8")
         except OSError as err:
             raise CommandError(f"{options.output} cannot be written: {err.strerror}.") from err
-    return int(not found.fits)
+    return int(not best.fits)
 
 
-def _found(options: argparse.Namespace) -> planning.Plan:
+def _found(options: argparse.Namespace) -> planning.Plan | search.Found:
     named = machines.machine(options.on)
     sizes = machines.mesh_sizes(options.mesh)
     # Before the file is read: it may import jax.
     _run.as_jax()
     described = topologies.get_topology_desc(named.topology, named.platform, **dict(named.options))
+    if options.search and not sizes:
+        sizes = {search.DATA: len(described.devices), search.MODEL: 1}
     mesh = planning.mesh_over(sizes or None, described.devices, options.on)
     path, name, names = variables(_without_call(options.function))
     function, args = _read(options, path, name, names, mesh)
     check_count(options.function, function, args)
+    if options.search:
+        return search.plan_search(
+            function, *args, topology=options.on, tries=options.search, data=options.data,
+            tokens=options.tokens, price=options.price,
+        )  # fmt: skip
     laid, _ = planning.laid((tuple(args), {}), mesh)
     return planning.planned(
         function, laid, {}, mesh, options.on, tokens=options.tokens, price=options.price

@@ -8,6 +8,7 @@ _SOURCES = {
     "teucer._check.check": "check",
     "teucer._derived.communication.collect": "communication",
     "teucer._plan.plan": "plan",
+    "teucer._plan.search": "plan_search",
     "teucer.debug._compiles": "compiles",
     "teucer.debug._effects": "DebugEffect OrderedDebugEffect",
     "teucer.debug._explain": "explain",

@@ -2,6 +2,7 @@
 from teucer._check.check import check as check
 from teucer._derived.communication.collect import communication as communication
 from teucer._plan.plan import plan as plan
+from teucer._plan.search import plan_search as plan_search
 from teucer.debug._compiles import compiles as compiles
 from teucer.debug._effects import DebugEffect as DebugEffect
 from teucer.debug._effects import OrderedDebugEffect as OrderedDebugEffect
