@@ -109,7 +109,8 @@ def _activations(plan: Plan, given: Sequence[Argument]) -> list[_Said]:
         if not rows or waited < _SHARE * whole:
             continue
         worst: Part = max(rows, key=lambda p: p.waited)
-        first = min((p for p in rows if p.line), key=_line_number, default=worst)
+        large = [p for p in rows if p.line and p.waited > _SHARE * whole]
+        first = min(large, key=_line_number, default=worst)
         axis = repr(axes[0]) if len(axes) == 1 else repr(axes)
         said.append(
             _Said(
@@ -150,8 +151,10 @@ def _lines_of(rows: Sequence[Part]) -> str:
     lines = list(dict.fromkeys(p.line for p in sorted(rows, key=lambda p: -p.waited) if p.line))
     if not lines:
         return "the program"
-    more = f" and {len(lines) - 2} other lines" if len(lines) > 2 else ""
-    return " and ".join(lines[:2]) + more if not more else ", ".join(lines[:2]) + more
+    if len(lines) < 3:
+        return " and ".join(lines)
+    others = len(lines) - 2
+    return f"{lines[0]}, {lines[1]} and {others} other line{'s' * (others > 1)}"
 
 
 def _donation(plan: Plan, given: Sequence[Argument]) -> list[_Said]:

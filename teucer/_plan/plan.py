@@ -86,7 +86,7 @@ class Plan:
     @property
     def overlapped(self) -> float:
         """Seconds of collectives during which the device computes."""
-        return sum(p.seconds - p.waited for p in self.parts if p.kind == "collective")
+        return sum(max(0.0, p.seconds - p.waited) for p in self.parts if p.kind == "collective")
 
     @property
     def limit(self) -> str:

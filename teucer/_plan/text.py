@@ -28,6 +28,8 @@ def time_text(seconds: float) -> str:
     >>> time_text(0.0123), time_text(2e-6)
     ('12.3 ms', '2 us')
     """
+    if seconds < 1e-9:
+        return "0 s"
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= size or unit == "us":
             return f"{seconds / size:.3g} {unit}"
