@@ -11,6 +11,7 @@
 #   make bench-ops      time of each operation beside JAX
 #   make accuracy       errors of functions in ulp
 #   make targets        the operation table compiled for TPUs and an H100, none of which is there
+#   make device-checks  what only a device can show, on a machine that has one; ten minutes
 #   make guard          known answers against the installed jaxlib: values, times, memory
 #   make conformance    JAX's published tests, where they are laid out; conformance-2026, those
 #                       of August 2026; conformance-processes, those of several processes
@@ -133,6 +134,11 @@ accuracy: .venv/.installed .venv-jax/.installed
 # Rows for which no plugin is installed are skipped: pip install "teucer[tpu]" brings that of TPUs.
 targets: .venv/.installed
 	$(BIN)/python -m pytest -n $(WORKERS) -q tests/targets/test_operation_table.py $(ARGS)
+
+# For any TPU or GPU that is there; ARGS="--platform cpu" tests the checks, ARGS="--jax PYTHON" adds
+# the speed beside the JAX of another environment.
+device-checks: .venv/.installed
+	$(BIN)/python tools/device_checks $(ARGS)
 
 # Time of each operation beside JAX's; ARGS="--sizes 10 100000 sort cumsum" for some.
 bench-ops: .venv/.installed .venv-jax/.installed

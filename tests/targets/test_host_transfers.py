@@ -5,146 +5,31 @@ import importlib.util
 
 import numpy as np
 import pytest
-from targets import transferred
+from targets import calling_python, transferred
+from targets.calling_python import OVER_DEVICES, PROGRAMS, VECTOR, Calls, P, X, where
 
 import teucer as jax
 from teucer import numpy as jnp
-from teucer.experimental import checkify, io_callback, topologies
+from teucer.experimental import topologies
 
-P = jax.sharding.PartitionSpec
-X = np.linspace(-1, 1, 8, dtype=np.float32)
-VECTOR = jax.ShapeDtypeStruct((8,), np.float32)
-
-
-class Calls:
-    """Functions for programs to call, and what they were called with."""
-
-    def __init__(self):
-        self.seen = []
-
-    def note(self, *args):
-        self.seen.append(tuple((str(x.dtype), np.asarray(x).tolist()) for x in args))
-
-    def sin(self, x):
-        self.note(x)
-        return np.sin(x)
-
-    def swapped(self, x, y):
-        self.note(x, y)
-        return y, x
-
-
-devices = jax.devices
-
-
-def mesh():
-    return jax.sharding.Mesh(np.reshape(devices(), (4, 2)), ("a", "b"))
-
-
-def divided(x, *axes):
-    return jax.device_put(x, jax.NamedSharding(mesh(), P(*axes)))
-
-
-def by_device(f, **options):
-    return jax.shard_map(f, mesh=mesh(), in_specs=P("a"), out_specs=P("a"), **options)
-
-
-def repeated(calls):
-    """A function of the module that is called twice, with operands in two orders."""
-    inner = jax.jit(lambda x, y: jax.pure_callback(calls.swapped, (VECTOR, VECTOR), x, y))
-    return lambda x: [inner(x, x + 1), inner(x + 2, x)]
-
-
-def printed(x, calls):
-    jax.debug.callback(calls.note, x, ordered=True)
-    return x + 1
-
-
-def in_turn(x, calls):
-    x = io_callback(calls.sin, VECTOR, x, ordered=True)
-    jax.debug.callback(calls.note, x, ordered=True)
-    return io_callback(calls.sin, VECTOR, x, ordered=True)
-
-
-PROGRAMS = {
-    "pure": lambda calls: lambda x: jax.pure_callback(calls.sin, VECTOR, x),
-    "two results": lambda calls: (
-        lambda x: jax.pure_callback(calls.swapped, (VECTOR, VECTOR), x, x + 1)
-    ),
-    "no results": lambda calls: lambda x: (jax.debug.callback(calls.note, x, x[0]), x)[1],
-    "no operands": lambda calls: (
-        lambda x: x + jax.pure_callback(lambda: np.float32(2), jax.ShapeDtypeStruct((), x.dtype))
-    ),
-    "nothing": lambda calls: lambda x: (jax.debug.callback(calls.note), x)[1],
-    "empty": lambda calls: (
-        lambda x: jax.pure_callback(calls.swapped, (VECTOR, x[:0]), x[:0], x)[0]
-    ),
-    "ordered": lambda calls: lambda x: in_turn(x, calls),
-    "in a loop": lambda calls: (
-        lambda x: jax.lax.fori_loop(0, 3, lambda i, x: jax.pure_callback(calls.sin, x, x), x)
-    ),
-    "ordered in loops": lambda calls: (
-        lambda x: jax.lax.fori_loop(0, 3, lambda i, x: printed(x, calls), printed(x, calls))
-    ),
-    "in a condition": lambda calls: (
-        lambda x: jax.lax.while_loop(lambda x: printed(x, calls)[0] < 3, lambda x: x + 1, x)
-    ),
-    "in a branch": lambda calls: (
-        lambda x: jax.lax.cond(x[0] > 0, lambda x: x, lambda x: printed(x, calls), x)
-    ),
-    "a function twice": repeated,
-    "vmap": lambda calls: jax.vmap(
-        lambda x: jax.pure_callback(calls.sin, x, x, vmap_method="sequential")
-    ),
-    "vmap at once": lambda calls: jax.vmap(
-        lambda x: jax.pure_callback(calls.sin, x, x, vmap_method="expand_dims")
-    ),
-    "vmap of a print": lambda calls: jax.vmap(
-        lambda x: (jax.debug.callback(calls.note, x), x * 2)[1]
-    ),
-    "gradient": lambda calls: jax.grad(
-        lambda x: (jax.debug.callback(calls.note, x), jnp.sin(x).sum())[1]
-    ),
-    "rematerialised": lambda calls: jax.grad(
-        jax.checkpoint(lambda x: (jax.debug.callback(calls.note, x), jnp.sin(x * x).sum())[1])
-    ),
-    "checked": lambda calls: (
-        lambda x: checkify.checkify(lambda x: (checkify.check(x[0] > 0, "{}", x[0]), x)[1])(x)[1]
-    ),
-    "on each device": lambda calls: by_device(
-        lambda x: jax.pure_callback(calls.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
-    ),
-    "on each, in turn": lambda calls: by_device(lambda x: printed(printed(x, calls), calls)),
-    "along an axis": lambda calls: by_device(
-        lambda x: (jax.debug.callback(calls.note, x), x)[1], axis_names={"a"}
-    ),
-    "over devices": lambda calls: (
-        lambda x: jax.pure_callback(calls.sin, VECTOR, jax.lax.with_sharding_constraint(
-            x, jax.NamedSharding(mesh(), P("a"))
-        ))
-    ),
-    "on the third": lambda calls: (
-        lambda x: jax.pure_callback(
-            calls.sin, VECTOR, x, sharding=jax.sharding.SingleDeviceSharding(devices()[2])
-        )
-    ),
-}  # fmt: skip
 ORDERED = {name for name in PROGRAMS if "order" in name or "in turn" in name or "in a" in name}
 QUICK = ["two results", "ordered in loops", "a function twice", "on each, in turn", "empty"]
 
 
-def outcome(name):
-    calls = Calls()
-    outs = jax.jit(PROGRAMS[name](calls))(divided(X, "a") if "device" in name else X)
-    jax.effects_barrier()
-    return jax.tree.map(np.asarray, outs), calls.seen
+def devices_of(name):
+    return jax.devices() if name in OVER_DEVICES else jax.devices()[:1]
+
+
+def divided(x):
+    mesh = jax.sharding.Mesh(np.reshape(jax.devices(), 8), "a")
+    return jax.device_put(x, jax.NamedSharding(mesh, P("a")))
 
 
 def same_by_transfers(name, monkeypatch):
-    expected, seen = outcome(name)
+    expected, seen = calling_python.outcome(name, devices_of(name))
     jax.clear_caches()
     hosts = transferred.in_place(monkeypatch)
-    found, calls = outcome(name)
+    found, calls = calling_python.outcome(name, devices_of(name))
     jax.tree.map(np.testing.assert_array_equal, found, expected)
     if name in ORDERED and "each" not in name:
         assert calls == seen
@@ -167,18 +52,12 @@ def test_the_same_as_by_calls_in_all_programs(name, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("target", [("v5e:2x4", "tpu"), ("h100", "cuda")], ids=["v5e", "H100"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_they_compile(name, target, monkeypatch):
+def test_they_compile(name, target):
     """For devices that are not there."""
     if importlib.util.find_spec({"tpu": "libtpu", "cuda": "jax_cuda13_plugin"}[target[1]]) is None:
         pytest.skip(f"needs the plugin of {target[1]}")
-    there = topologies.get_topology_desc(*target).devices
-    monkeypatch.setitem(globals(), "devices", lambda: there)
-    where = (
-        jax.NamedSharding(mesh(), P("a"))
-        if any(word in name for word in ("device", "each", "along"))
-        else jax.sharding.SingleDeviceSharding(there[2])
-    )
-    x = jax.ShapeDtypeStruct(X.shape, X.dtype, sharding=where)
+    calling_python.on[:] = topologies.get_topology_desc(*target).devices
+    x = jax.ShapeDtypeStruct(X.shape, X.dtype, sharding=where(name))
     lowered = jax.jit(PROGRAMS[name](Calls())).trace(x).lower(lowering_platforms=target[1:])
     text = lowered.compile().as_text()
     if name not in ("checked", "empty"):
@@ -213,14 +92,14 @@ def test_failures_are_raised(many, monkeypatch):
     f = jax.jit(lambda x: jax.pure_callback(fails, VECTOR, x) + 1)
     for _ in range(2):
         with pytest.raises(jax.errors.JaxRuntimeError, match="KeyError: 'no such weight'") as told:
-            f(divided(X, "a") if many else X)
+            f(divided(X) if many else X)
         assert isinstance(told.value.__cause__, KeyError)
 
 
 def test_what_transfers_cannot_do():
     f = jax.jit(lambda x: (jax.debug.callback(print, x, partitioned=True), x)[1])
     with pytest.raises(NotImplementedError, match="partitioned=True is not implemented on tpu"):
-        f.trace(divided(X, "a")).lower(lowering_platforms=("tpu",))
+        f.trace(divided(X)).lower(lowering_platforms=("tpu",))
     n = jax.export.symbolic_shape("n")[0]
     x = jax.ShapeDtypeStruct((n,), np.float32)
     f = jax.jit(lambda x: (jax.debug.callback(print, x), x)[1])

@@ -89,6 +89,7 @@ def reduce_window(
     )
 
 
+@hlo.Legalized
 def select_and_scatter(
     ctx: Context,
     x: Value,

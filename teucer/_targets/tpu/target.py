@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, final
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, final
 
 from teucer._targets.interface import Kernels, Target
 
@@ -10,7 +11,7 @@ from teucer._targets.interface import Kernels, Target
 @final
 class TPU(Target):
     """TPUs. Nothing is tuned for them yet: programs are compiled unchanged, except for what their
-    user asks."""
+    user asks, and what libtpu lacks."""
 
     kernels: ClassVar[Kernels] = Kernels(
         built_in={
@@ -23,3 +24,10 @@ class TPU(Target):
         transfers=True,
     )
     wired = True
+
+    @property
+    def legal(self) -> Mapping[str, Callable[..., Any]]:
+        """Selections in windows as what libtpu has code for."""
+        from teucer._targets.tpu import windows  # for programs that have some
+
+        return {"select_and_scatter": windows.select_and_scatter}

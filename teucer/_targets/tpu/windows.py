@@ -1,0 +1,128 @@
+"""Windows as libtpu has code for them.
+
+It scatters to what windows select only where two axes have windows and strides of 1, or there is
+one axis alone. Axes of size 1 could be added, but they take a tile of memory each: 128 times the
+array. So elements that have one place in their windows are taken together, place by place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from teucer._core.types import ShapedArray
+from teucer._hlo import rare_hlo
+from teucer._lower import hlo, text
+from teucer._lower.value import Value
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Shape
+    from teucer._lower.context import Context
+
+# Larger windows would make a long program.
+_MOST_PLACES = 64
+
+
+def select_and_scatter(
+    ctx: Context,
+    x: Value,
+    source: Value,
+    init: Value,
+    select: Callable[..., Sequence[Value]],
+    scatter: Callable[..., Sequence[Value]],
+    *,
+    window: Shape,
+    strides: Shape,
+    padding: Sequence[tuple[int, int]],
+    aval: ShapedArray,
+) -> Value:
+    """As `rare_hlo.select_and_scatter`."""
+    plain, rank = rare_hlo.select_and_scatter.plain, len(window)
+    idle = sum(w == s == 1 for w, s in zip(window, strides, strict=True))
+    if rank < 2 or idle >= 2 or aval.symbolic:
+        return plain(
+            ctx, x, source, init, select, scatter,
+            window=window, strides=strides, padding=padding, aval=aval,
+        )  # fmt: skip
+    if math.prod(window) <= _MOST_PLACES and not any(map(any, padding)):
+        return _by_places(ctx, x, source, init, select, scatter, window, strides)
+    ones = (1,) * (2 - idle)
+    wide = [ShapedArray((*a.shape, *ones), a.dtype) for a in (x.aval, source.aval, aval)]
+    out = plain(
+        ctx, *[hlo.reshape(ctx, v, a.shape) for v, a in zip((x, source), wide, strict=False)],
+        init, select, scatter, window=(*window, *ones), strides=(*strides, *ones),
+        padding=(*padding, *((0, 0) for _ in ones)), aval=wide[2],
+    )  # fmt: skip
+    return hlo.reshape(ctx, out, aval.shape)
+
+
+def _by_places(
+    ctx: Context,
+    x: Value,
+    source: Value,
+    init: Value,
+    select: Callable[..., Sequence[Value]],
+    scatter: Callable[..., Sequence[Value]],
+    window: Shape,
+    strides: Shape,
+) -> Value:
+    """The place that each window selects, then a sum over the places of what is scattered there."""
+    out = hlo.broadcast_in_dim(ctx, init, x.shape, ())
+    if not source.aval.size:
+        return out
+    places = list(np.ndindex(*window))
+    # Of all windows, those of other strides too: to take every second element, or to spread them,
+    # is what libtpu is slow to compile.
+    shape = tuple(n - w + 1 for n, w in zip(x.shape, window, strict=True))
+    number = ShapedArray(shape, np.dtype(np.int32))
+    best = chosen = None
+    for i, place in enumerate(places):
+        end = tuple(a + n for a, n in zip(place, shape, strict=True))
+        here = hlo.slice(ctx, x, place, end, (1,) * len(shape))
+        mine = hlo.splat(ctx, i, number)
+        if best is None or chosen is None:
+            best, chosen = here, mine
+            continue
+        stays = _mapped(ctx, select, best, here, np.dtype(bool))
+        best = hlo.select(ctx, stays, best, here)
+        chosen = hlo.select(ctx, stays, chosen, mine)
+    assert chosen is not None
+    high = tuple(n - (m - 1) * s - 1 for n, m, s in zip(shape, source.shape, strides, strict=True))
+    gaps, none = tuple(s - 1 for s in strides), (0,) * len(shape)
+
+    def spread(v: Value, fill: Value) -> Value:
+        return hlo.pad(ctx, v, fill, none, high, gaps, ShapedArray(shape, v.dtype))
+
+    is_window = hlo.splat(ctx, True, ShapedArray(source.shape, np.dtype(bool)))
+    chosen = hlo.select(
+        ctx, spread(is_window, ctx.constant(False)), chosen, hlo.splat(ctx, -1, number)
+    )
+    # Fused with what follows, they would be spread anew for each place.
+    source = spread(source, init)
+    for i, place in enumerate(places):
+        after = tuple(n - a - m for n, a, m in zip(x.shape, place, shape, strict=True))
+
+        def moved(v: Value, fill: Value, before: Shape = place, after: Shape = after) -> Value:
+            return hlo.pad(ctx, v, fill, before, after, none, ShapedArray(x.shape, v.dtype))
+
+        hit = hlo.compare(ctx, chosen, hlo.splat(ctx, i, number), "EQ")
+        added = _mapped(ctx, scatter, out, moved(source, init), source.dtype)
+        out = hlo.select(ctx, moved(hit, ctx.constant(False)), added, out)
+    return out
+
+
+def _mapped(
+    ctx: Context, f: Callable[..., Sequence[Value]], x: Value, y: Value, dtype: np.dtype[Any]
+) -> Value:
+    """A function of scalars, of each pair of elements."""
+    scalars = [ShapedArray((), v.dtype) for v in (x, y)]
+    return ctx.op(
+        "stablehlo.map",
+        (x, y),
+        [ShapedArray(x.shape, dtype)],
+        f"dimensions = {text.i64s(tuple(range(len(x.shape))))}",
+        [ctx.region(scalars, f)],
+    )[0]
