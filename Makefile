@@ -46,7 +46,7 @@ TOUCH_JAXLIB := tests/arrays tests/devices tests/executables tests/ffi tests/cor
     tests/test_pytrees.py tests/test_import.py tests/test_config.py
 SETUP_INPUTS := pyproject.toml Makefile
 
-.PHONY: help setup run test test-all test-oldest test-matrix bench bench-corpus bench-ops accuracy \
+.PHONY: help setup run test test-all test-oldest test-matrix bench bench-corpus bench-ops accuracy device-checks \
     libraries guard conformance conformance-2026 conformance-processes docs mutants lint \
     format clean
 

@@ -165,3 +165,13 @@ def test_a_program_with_a_kernel_for_an_h100():
     f = jax.jit(lambda x: jnp.linalg.qr(x)[1].sum(0))
     text = f.lower(spec(8, 6, 4, sharding=where)).compile().as_text()
     assert "geqrf" in text and "all-reduce" in text
+
+
+@needs_libtpu
+def test_an_exported_program_with_symbolic_sizes(on_one):
+    """It is refined to the sizes of its arguments."""
+    (n,) = jax.export.symbolic_shape("n")
+    f = jax.jit(lambda x: jnp.sin(x) @ x.T)
+    exported = jax.export.export(f, platforms=["tpu", "cpu"])(spec(n, 8, sharding=None))
+    called = jax.jit(exported.call).lower(spec(4, 8, sharding=on_one)).compile()
+    assert called.out_info.shape == (4, 4)

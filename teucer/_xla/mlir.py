@@ -44,8 +44,8 @@ def _context() -> JaxIrContext:
     return context
 
 
-def parse(text: str) -> Any:
-    """The module that a text says."""
+def parse(text: str | bytes) -> Any:
+    """The module that a text, or bytecode, says."""
     with _context():
         return ir.Module.parse(text)
 

@@ -19,7 +19,6 @@ from teucer._lower import hlo, text
 from teucer._lower.value import Value
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Shape
     from teucer._lower.context import Context
 
 # Larger windows would make a long program.
@@ -34,8 +33,8 @@ def select_and_scatter(
     select: Callable[..., Sequence[Value]],
     scatter: Callable[..., Sequence[Value]],
     *,
-    window: Shape,
-    strides: Shape,
+    window: tuple[int, ...],
+    strides: tuple[int, ...],
     padding: Sequence[tuple[int, int]],
     aval: ShapedArray,
 ) -> Value:
@@ -49,12 +48,12 @@ def select_and_scatter(
         )  # fmt: skip
     if math.prod(window) <= _MOST_PLACES and not any(map(any, padding)):
         return _by_places(ctx, x, source, init, select, scatter, window, strides)
-    ones = (1,) * (2 - idle)
-    wide = [ShapedArray((*a.shape, *ones), a.dtype) for a in (x.aval, source.aval, aval)]
+    ones, none = (1,) * (2 - idle), ((0, 0),) * (2 - idle)
+    wide = ShapedArray((*aval.shape, *ones), aval.dtype)
+    x, source = (hlo.reshape(ctx, v, (*v.shape, *ones)) for v in (x, source))
     out = plain(
-        ctx, *[hlo.reshape(ctx, v, a.shape) for v, a in zip((x, source), wide, strict=False)],
-        init, select, scatter, window=(*window, *ones), strides=(*strides, *ones),
-        padding=(*padding, *((0, 0) for _ in ones)), aval=wide[2],
+        ctx, x, source, init, select, scatter, window=(*window, *ones),
+        strides=(*strides, *ones), padding=(*padding, *none), aval=wide,
     )  # fmt: skip
     return hlo.reshape(ctx, out, aval.shape)
 
@@ -66,8 +65,8 @@ def _by_places(
     init: Value,
     select: Callable[..., Sequence[Value]],
     scatter: Callable[..., Sequence[Value]],
-    window: Shape,
-    strides: Shape,
+    window: tuple[int, ...],
+    strides: tuple[int, ...],
 ) -> Value:
     """The place that each window selects, then a sum over the places of what is scattered there."""
     out = hlo.broadcast_in_dim(ctx, init, x.shape, ())
@@ -100,17 +99,16 @@ def _by_places(
     chosen = hlo.select(
         ctx, spread(is_window, ctx.constant(False)), chosen, hlo.splat(ctx, -1, number)
     )
-    # Fused with what follows, they would be spread anew for each place.
     source = spread(source, init)
-    for i, place in enumerate(places):
-        after = tuple(n - a - m for n, a, m in zip(x.shape, place, shape, strict=True))
-
-        def moved(v: Value, fill: Value, before: Shape = place, after: Shape = after) -> Value:
-            return hlo.pad(ctx, v, fill, before, after, none, ShapedArray(x.shape, v.dtype))
-
+    for i, before in enumerate(places):
+        after = tuple(n - a - m for n, a, m in zip(x.shape, before, shape, strict=True))
         hit = hlo.compare(ctx, chosen, hlo.splat(ctx, i, number), "EQ")
-        added = _mapped(ctx, scatter, out, moved(source, init), source.dtype)
-        out = hlo.select(ctx, moved(hit, ctx.constant(False)), added, out)
+        hit, source_there = (
+            hlo.pad(ctx, v, fill, before, after, none, ShapedArray(x.shape, v.dtype))
+            for v, fill in ((hit, ctx.constant(False)), (source, init))
+        )
+        added = _mapped(ctx, scatter, out, source_there, source.dtype)
+        out = hlo.select(ctx, hit, added, out)
     return out
 
 

@@ -33,6 +33,7 @@ def restored(platform: str, library: str, data: bytes) -> Any:
 
 def compiled(text: str, devices: Sequence[Any], options: Any) -> Any:
     """The executable of a module for devices of one topology. It can be read and serialised."""
+    module: str | bytes = text
     if "jax.uses_shape_polymorphism" in text.partition("\n")[0]:
-        text = _jax.mlir.refine_polymorphic_shapes(text.encode()).decode()
-    return devices[0].client.compile(mlir.parse(text), _jax.DeviceList(tuple(devices)), options)
+        module = _jax.mlir.refine_polymorphic_shapes(text.encode())  # bytecode
+    return devices[0].client.compile(mlir.parse(module), _jax.DeviceList(tuple(devices)), options)
