@@ -125,6 +125,10 @@ def test_within_programs(x, host):
     traced = jax.jit(lambda a: jax.device_put(a, HOST)).trace(x)
     tpu = traced.lower(lowering_platforms=("tpu",)).as_text()
     assert "annotate_device_placement" in tpu and '_xla_buffer_placement = "pinned_host"' in tpu
+    back = jax.jit(lambda a: jax.device_put(jax.device_put(a, HOST), DEVICE)).trace(x)
+    tpu = back.lower(lowering_platforms=("tpu",)).as_text()
+    assert tpu.count("annotate_device_placement") == 2
+    assert '_xla_buffer_placement = "device"' in tpu
 
 
 def test_what_jit_is_told(x, host):

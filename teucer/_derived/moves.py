@@ -94,7 +94,7 @@ class DevicePut(Primitive):
                 ctx,
                 "annotate_device_placement",
                 (x,),
-                (x.aval,),
+                (x.aval.update(memory_space=space),),
                 config='""',
                 api_version=1,
                 has_side_effect=True,
