@@ -295,3 +295,54 @@ def test_values_of_copies():
         scratch_shapes=[pltpu.VMEM((2, 8, 128), np.float32), pltpu.SemaphoreType.DMA((2,))],
     )
     agrees(f, numbers(16, 128))
+
+
+def anywhere(f, out, n=1):
+    spec = pl.BlockSpec(memory_space=pl.ANY)
+    return pl.pallas_call(f, out, in_specs=[spec] * n, out_specs=spec)
+
+
+def test_values_of_a_pipeline():
+    """Blocks that come again are not copied again; a result is given when its block ends."""
+
+    def kernel(x_ref, y_ref, o_ref):
+        def body(x_ref, y_ref, o_ref):
+            @pl.when(pl.program_id(1) == 0)
+            def _():
+                o_ref[...] = jnp.zeros_like(o_ref)
+
+            o_ref[...] += x_ref[...] * y_ref[...]
+
+        block = pl.BlockSpec((8, 128), lambda i, j: (i, j))
+        row = pl.BlockSpec((8, 128), lambda i, j: (0, j))
+        result = pl.BlockSpec((8, 128), lambda i, j: (i, 0))
+        pltpu.emit_pipeline(body, grid=(5, 3), in_specs=[block, row], out_specs=[result])(
+            x_ref, y_ref, o_ref
+        )
+
+    agrees(anywhere(kernel, like(40, 128), 2), numbers(40, 384), numbers(8, 384, seed=1))
+
+
+CORES = pltpu.create_tensorcore_mesh("core", num_cores=2)
+OWN = [pltpu.VMEM((8, 128), np.float32), pltpu.SemaphoreType.DMA]
+
+
+def test_values_of_cores():
+    def kernel(x_ref, o_ref, buffer, sem):
+        core = jax.lax.axis_index("core")
+        rows = pl.ds(core * 8, 8)
+        pltpu.async_copy(x_ref.at[rows], buffer, sem).wait()
+        buffer[...] = buffer[...] * 2 + core
+        pltpu.async_copy(buffer, o_ref.at[rows], sem).wait()
+
+    agrees(pl.kernel(kernel, like(16, 128), mesh=CORES, scratch_types=OWN), numbers(16, 128))
+
+    def mapped(x):
+        ref = jax.new_ref(x)
+        pl.core_map(CORES, scratch_shapes=OWN)(lambda *own: kernel(ref, ref, *own))
+        return ref[...]
+
+    agrees(mapped, numbers(16, 128))
+    text = text_of(mapped, jnp.ones((16, 128)))
+    assert "iteration_bounds = array<i64: 2>" in text
+    assert "#tpu.dimension_semantics<parallel>" in text

@@ -5,17 +5,27 @@ One core after the other, wherever they are not compiled.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
+from teucer import numpy as jnp
 from teucer._base import tracebacks
 from teucer._core import axes
+from teucer._core.calls import fun_name
+from teucer._core.jaxpr import Jaxpr, eval_jaxpr
 from teucer._core.reference_types import RefType, is_part, is_reference
+from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
-from teucer._pallas.kernel import run_scoped
+from teucer._pallas.call import pallas_call
+from teucer._pallas.kernel import in_grid, num_programs, program_id, when
+from teucer._pallas.specs import ANY, BlockSpec
 from teucer._trees import pytrees
-from teucer.numpy._references import empty_ref, freeze, new_ref
+from teucer.numpy._references import empty_ref, freeze, get, new_ref
+from teucer.numpy._references import set as put
 
 if TYPE_CHECKING:
     from teucer._devices.meshes import BaseMesh
@@ -53,21 +63,110 @@ def core_map(
     closes over.
 
     mesh: of cores. scratch_shapes: memory that each core gets, a sequence or a dict of scratch
-    shapes. In the function `jax.lax.axis_index(axis)` says which core it is. Cores run one after
-    the other, so what they exchange by semaphores must come from those before. compiler_params and
-    the rest are for compilers of kernels, which are not here yet.
+    shapes. In the function `jax.lax.axis_index(axis)` says which core it is. Interpreted, cores run
+    one after the other, so what they exchange by semaphores must come from those before.
+    compiler_params and the rest: as `pallas_call` takes them.
     """
     sizes = _sizes("core_map", mesh)
+    names, places = list(sizes), list(itertools.product(*map(range, sizes.values())))
 
     def run(f: Callable[..., Any]) -> None:
-        for place in itertools.product(*map(range, sizes.values())):
-            with axes.extended(sizes, places=dict(zip(sizes, place, strict=True))):
-                if isinstance(scratch_shapes, Mapping):
-                    run_scoped(lambda **refs: (f(**refs), None)[1], **scratch_shapes)
-                else:
-                    run_scoped(lambda *refs: (f(*refs), None)[1], *scratch_shapes)
+        shapes, tree = pytrees.tree_flatten(scratch_shapes, is_leaf=lambda s: hasattr(s, "shape"))
+
+        def traced(place: Sequence[int]) -> tuple[Jaxpr, list[Any]]:
+            def flat(*own: Any) -> list[Any]:
+                given = pytrees.tree_unflatten(tree, own)
+                with _on_core(sizes, place):
+                    if isinstance(given, Mapping):
+                        f(**given)
+                    else:
+                        f(*(given if isinstance(given, tuple | list) else (given,)))
+                return []
+
+            with in_grid([np.int32(i) for i in place], list(sizes.values())):
+                jaxpr, consts = stage_flat(flat, [_reference(s) for s in shapes])
+            return jaxpr, list(consts)
+
+        bodies = [traced(place) for place in places]
+        refs: dict[int, Any] = {}
+        for _, consts in bodies:
+            refs.update((id(c), c) for c in consts if is_reference(typeof(c)))
+
+        def on_cores(*memory: Any) -> None:
+            n = len(refs)
+            own = memory[2 * n :]
+            here = dict(zip(refs, memory[n : 2 * n], strict=True))
+            for place, (jaxpr, consts) in zip(places, bodies, strict=True):
+                given = [here.get(id(c), c) for c in consts]
+
+                @when(_is_at(place))
+                def _(jaxpr: Jaxpr = jaxpr, given: list[Any] = given) -> None:
+                    eval_jaxpr(jaxpr, given, *own)
+
+        kept = list(refs.values())
+        outs = pallas_call(
+            on_cores,
+            [typeof(r).inner for r in kept],
+            grid=tuple(sizes.values()),
+            in_specs=[_ANYWHERE] * len(kept),
+            out_specs=[_ANYWHERE] * len(kept),
+            scratch_shapes=shapes,
+            input_output_aliases={k: k for k in range(len(kept))},
+            interpret=interpret,
+            name=name or fun_name(f),
+            compiler_params=_parallel(compiler_params, len(names)),
+            cost_estimate=cost_estimate,
+            metadata=metadata,
+        )(*(get(r) for r in kept))
+        for ref, value in zip(kept, outs, strict=True):
+            put(ref, ..., value)
 
     return tracebacks.api_boundary(run)
+
+
+_ANYWHERE = BlockSpec(memory_space=ANY)
+
+
+def _reference(shape: Any) -> RefType:
+    """The type of a reference to scratch memory."""
+    if isinstance(shape, RefType):
+        return shape
+    found: RefType = shape.get_ref_aval()
+    return found
+
+
+def _on_core(sizes: Mapping[Any, int], place: Sequence[int]) -> axes.extended:
+    return axes.extended(sizes, places=dict(zip(sizes, place, strict=True)))
+
+
+def _is_at(place: Sequence[int]) -> Any:
+    """Whether the step that runs is that of a core."""
+    if not any(num_programs(i) > 1 for i in range(len(place))):
+        return True
+    here: Any = np.bool_(True)
+    for axis, i in enumerate(place):
+        here = jnp.logical_and(here, program_id(axis) == i)
+    return here
+
+
+def _parallel(options: Any, rank: int) -> Any:
+    """Options of a compiler by which steps run on cores of their own."""
+    if options is None:
+        return OnCores(("parallel",) * rank)
+    if getattr(options, "dimension_semantics", ()) is None:
+        return options.replace(dimension_semantics=("parallel",) * rank)
+    return options
+
+
+@dataclasses.dataclass(frozen=True)
+class OnCores:
+    """Options of a compiler of kernels: which axes of the grid are cores."""
+
+    dimension_semantics: tuple[str, ...]
+
+    def replace(self, **changes: Any) -> OnCores:
+        """The options with some of them changed."""
+        return dataclasses.replace(self, **changes)
 
 
 def kernel(
@@ -120,6 +219,9 @@ def kernel(
 
     @tracebacks.api_boundary
     def call(*args: Any) -> Any:
+        leaves = pytrees.tree_leaves(args, is_leaf=is_part)
+        if not any(is_part(x) or is_reference(typeof(x)) for x in leaves):
+            return _on_arrays(args)
         given = pytrees.tree_map(
             lambda x: x if is_part(x) or is_reference(typeof(x)) else new_ref(x),
             args,
@@ -127,17 +229,48 @@ def kernel(
         )
         outs = pytrees.tree_map(empty_ref, out_type, is_leaf=lambda s: hasattr(s, "shape"))
         results = outs if isinstance(outs, tuple | list) else (outs,)
-        named = scratch_types if isinstance(scratch_types, Mapping) else None
-        shapes = (
-            scratch_types
-            if named is not None
-            else tuple(scratch_types)
-            if isinstance(scratch_types, tuple | list)
-            else (scratch_types,)
-        )
-        core_map(mesh, scratch_shapes=shapes)(
-            lambda *refs, **own: body(*given, *results, *refs, **own)
-        )
+        core_map(
+            mesh,
+            compiler_params=compiler_params,
+            interpret=interpret,
+            cost_estimate=cost_estimate,
+            name=name or fun_name(body),
+            metadata=metadata,
+            scratch_shapes=_memory(scratch_types),
+        )(lambda *refs, **own: body(*given, *results, *refs, **own))
         return pytrees.tree_map(freeze, outs, is_leaf=lambda r: type(typeof(r)) is RefType)
 
+    def _on_arrays(args: tuple[Any, ...]) -> Any:
+        sizes = _sizes("pl.kernel", mesh)
+
+        def on_cores(*refs: Any, **own: Any) -> None:
+            for place in itertools.product(*map(range, sizes.values())):
+
+                @when(_is_at(place))
+                def _(place: Sequence[int] = place) -> None:
+                    with _on_core(sizes, place):
+                        body(*refs, **own)
+
+        return pallas_call(
+            on_cores,
+            out_type,
+            grid=tuple(sizes.values()),
+            in_specs=pytrees.tree_map(lambda x: _ANYWHERE, args),
+            out_specs=pytrees.tree_map(
+                lambda s: _ANYWHERE, out_type, is_leaf=lambda s: hasattr(s, "shape")
+            ),
+            scratch_shapes=_memory(scratch_types),
+            interpret=interpret,
+            name=name or fun_name(body),
+            compiler_params=_parallel(compiler_params, len(sizes)),
+            cost_estimate=cost_estimate,
+            metadata=metadata,
+        )(*args)
+
     return call
+
+
+def _memory(types: Any) -> Any:
+    if isinstance(types, Mapping):
+        return dict(types)
+    return tuple(types) if isinstance(types, tuple | list) else (types,)

@@ -20,6 +20,7 @@ from teucer._pallas.semaphores import AsyncCopy, SemaphoreType, make_async_copy
 from teucer._pallas.specs import BlockSpec, MemoryRef, dim_of
 from teucer.numpy._references import View
 
+
 def emit_pipeline(
     body: Callable[..., None],
     *,
@@ -60,7 +61,9 @@ def emit_pipeline(
             sizes[at] = grid[at] // lax.axis_size(name)
             first[at] = lax.axis_index(name) * np.int32(sizes[at])
         views = [r if type(r) is View else View(r) for r in refs]
-        arrays = [_Array(v, s, k >= n_in) for k, (v, s) in enumerate(zip(views, specs, strict=True))]
+        arrays = [
+            _Array(v, s, k >= n_in) for k, (v, s) in enumerate(zip(views, specs, strict=True))
+        ]
 
         def place_of(i: Any) -> list[Any]:
             place: list[Any] = []
@@ -77,9 +80,7 @@ def emit_pipeline(
         total = math.prod(sizes) if all(isinstance(n, int) for n in sizes) else _product(sizes)
         copied = [a for a in arrays if a.is_copied]
         if not copied:
-            lax.fori_loop(
-                0, total, lambda i, c: (_run_on(step, arrays, place_of(i)), c)[1], None
-            )
+            lax.fori_loop(0, total, lambda i, c: (_run_on(step, arrays, place_of(i)), c)[1], None)
             return
         kernel.run_scoped(
             lambda *memory: _pipelined(step, arrays, memory, place_of, total),
