@@ -244,3 +244,106 @@ def test_indices_outside_are_passed_over_where_it_is_said():
     params = pltpu.InterpretParams(out_of_bounds_reads="uninitialized")
     call = pl.pallas_call(outside, OUT, grid=2, in_specs=[ROWS], out_specs=ROWS, interpret=params)
     assert call(X).shape == (4, 3)
+
+
+# --- Copies, semaphores, random bits --------------------------------------------------------------
+
+COPIED = np.arange(32, dtype=np.float32).reshape(4, 8)
+ANYWHERE = pl.BlockSpec(memory_space=pl.ANY)
+MODES = pytest.mark.parametrize("mode", ["on_wait", "eager"])
+
+
+def copying(kernel, **checks):
+    return pl.pallas_call(
+        kernel,
+        jax.ShapeDtypeStruct((4, 8), jnp.float32),
+        in_specs=[ANYWHERE],
+        out_specs=ANYWHERE,
+        scratch_shapes=[pltpu.VMEM((2, 8), np.float32), pltpu.SemaphoreType.DMA((2,))],
+        interpret=pltpu.InterpretParams(**checks),
+    )(COPIED)
+
+
+@MODES
+def test_right_copies(mode):
+    def kernel(x_ref, o_ref, buffer, sems):
+        for k in range(2):
+            rows = pl.ds(2 * k, 2)
+            copy = pltpu.async_copy(x_ref.at[rows], buffer, sems.at[k])
+            copy.wait()
+            buffer[...] *= 2
+            pltpu.sync_copy(buffer, o_ref.at[rows])
+
+    found = copying(kernel, detect_races=True, dma_execution_mode=mode)
+    np.testing.assert_array_equal(found, 2 * COPIED)
+
+
+def test_copies_that_one_semaphore_tells_end_in_any_order():
+    """Two copies to one place: which is there after both depends on the seed."""
+
+    def kernel(x_ref, o_ref, buffer, sems):
+        one = pltpu.async_copy(x_ref.at[0:2], buffer, sems.at[0])
+        two = pltpu.async_copy(x_ref.at[2:4], buffer, sems.at[0])
+        one.wait()
+        two.wait()
+        o_ref[0:2] = o_ref[2:4] = buffer[...]
+
+    found = {float(copying(kernel, random_seed=seed)[0, 0]) for seed in range(16)}
+    assert found == {0.0, 16.0}
+    assert float(copying(kernel)[0, 0]) == 16
+
+
+def read_early(x_ref, o_ref, buffer, sems):
+    copy = pltpu.async_copy(x_ref.at[0:2], buffer, sems.at[0])
+    o_ref[0:2] = buffer[...]
+    copy.wait()
+    o_ref[2:4] = buffer[...]
+
+
+def write_the_source(x_ref, o_ref, buffer, sems):
+    buffer[...] = x_ref[0:2]
+    copy = pltpu.async_copy(buffer, o_ref.at[0:2], sems.at[0])
+    buffer[...] = x_ref[2:4]
+    copy.wait()
+    pltpu.sync_copy(buffer, o_ref.at[2:4])
+
+
+def never_started(x_ref, o_ref, buffer, sems):
+    pltpu.make_async_copy(x_ref.at[0:2], buffer, sems.at[0]).wait()
+
+
+def never_waited_for(x_ref, o_ref, buffer, sems):
+    pltpu.async_copy(x_ref.at[0:2], buffer, sems.at[0])
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("kernel", "says"),
+    [
+        (read_early, "elements are touched that a copy is about to write"),
+        (write_the_source, "elements are touched that a copy is about to read"),
+        (never_started, "waits for ever: the semaphore is 0, and nobody is left to make it 1"),
+        (never_waited_for, "the kernel ends before a copy does"),
+    ],
+)
+def test_wrong_copies(kernel, says, mode):
+    with pytest.raises(pl.KernelError, match=rf"{says}(.|\n)*test_pallas_checks.py"):
+        copying(kernel, detect_races=True, dma_execution_mode=mode)
+
+
+def test_what_is_copied_is_not_there_before_it_is_waited_for():
+    with pytest.raises(pl.KernelError, match="elements are read that nobody has written"):
+        copying(read_early)
+
+
+def test_random_bits_of_a_core():
+    def kernel(seed):
+        def draw(x_ref, o_ref, buffer, sems):
+            pltpu.prng_seed(seed, 1)
+            o_ref[...] = pltpu.prng_random_bits((4, 8)).astype(np.float32)
+
+        return draw
+
+    one, again, other = (np.asarray(copying(kernel(seed))) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one, again)
+    assert len(np.unique(np.concatenate([one, other]))) > 60

@@ -23,6 +23,8 @@ from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
 from teucer._core.reference_types import AccumEffect, ReadEffect
 from teucer._core.trace import current_trace
 from teucer._pallas import accesses
+from teucer._pallas.interpreted_copies import RULES, Machine
+from teucer._pallas.semaphores import SemaphoreType
 from teucer.lax import _references
 from teucer.numpy._index_keys import ARRAY, NEW, starts_of
 
@@ -42,6 +44,9 @@ class InterpretParams:
     detect_out_of_bounds: so are indices outside of a block.
     on_race: 'raise', or 'warn' to warn of a race and go on.
     uninitialized_memory: the content of memory that no step has written: 'nan', or 'zero'.
+    dma_execution_mode: when copies are done: 'on_wait', not before somebody waits for them, or
+        'eager', as they start. random_seed: of the order in which copies end that one semaphore
+        tells; by default as they have started.
     grid_point_recorder: called before each step with its place in the grid and the number of its
     core, 0.
     """
@@ -52,11 +57,14 @@ class InterpretParams:
     on_race: str = "raise"
     uninitialized_memory: str = "nan"
     grid_point_recorder: Callable[..., object] | None = None
+    dma_execution_mode: str = "on_wait"
+    random_seed: int | None = None
 
     def __post_init__(self) -> None:
         for name, said, words in (
             ("on_race", self.on_race, ("raise", "warn")),
             ("uninitialized_memory", self.uninitialized_memory, ("nan", "zero")),
+            ("dma_execution_mode", self.dma_execution_mode, ("on_wait", "eager")),
         ):
             if said not in words:
                 raise ValueError(
@@ -106,6 +114,25 @@ class Checker:
 
     def __init__(self, params: InterpretParams, name: str) -> None:
         self.params, self.name, self.step, self.place = params, name, 0, ()
+        self.machine = Machine(eager=params.dma_execution_mode == "eager", seed=params.random_seed)
+
+    def scoped(self, aval: Any, space: object) -> Memory:
+        """Memory of run_scoped. Semaphores begin at 0; other memory holds nothing."""
+        semaphore = isinstance(space, SemaphoreType)
+        nothing = 0 if semaphore or self.params.uninitialized_memory == "zero" else None
+        fill = _nothing(aval.dtype) if nothing is None else nothing
+        given = np.full(aval.shape, fill, aval.dtype)
+        return Memory("memory of run_scoped", given, semaphore, False)
+
+    def end(self) -> None:
+        """Refuse copies that are under way when the kernel ends."""
+        for copy in self.machine.pending:
+            self.fail(
+                "the kernel ends before a copy does",
+                copy.target.memory,
+                copy.eqn,
+                "Wait for each copy: copy.wait().",
+            )
 
     def fail(self, what: str, memory: Memory, eqn: Eqn, remedy: str) -> NoReturn:
         raise self.fault(what, memory, eqn, remedy)
@@ -154,7 +181,29 @@ class Checker:
         # A write gives what was there: it reads if that is used.
         reads = AccumEffect in kinds or (ReadEffect in kinds and (kinds == {ReadEffect} or used))
         writes = kinds != {ReadEffect}
+        self.note(eqn, memory, part, reads=reads, writes=writes, atomic=atomic)
+
+    def note(
+        self,
+        eqn: Eqn,
+        memory: Memory,
+        part: np.ndarray[Any, Any],
+        *,
+        reads: bool = False,
+        writes: bool = False,
+        atomic: bool = False,
+    ) -> None:
+        """Check and note that elements are read, or written, or both."""
         inner = part[part >= 0]
+        copy = self.machine.meets(memory, inner, writes=writes) if self.machine.pending else None
+        if copy is not None and self.params.detect_races:
+            self.race(
+                "elements are touched that a copy is about to "
+                + ("write" if copy.target.meets(memory, inner) else "read"),
+                memory,
+                eqn,
+                f"Wait for the copy before, which starts at {source.describe(copy.eqn.place)}.",
+            )
         if reads and self.params.detect_uninitialized_reads and (memory.written[inner] == -1).any():
             self.fail(
                 "elements are read that nobody has written",
@@ -232,13 +281,10 @@ def run_kernel(check: Checker, jaxpr: ClosedJaxpr, args: Sequence[Value]) -> lis
         if primitive in _MASKED:
             return _masked(check, eqn, operands, not used.isdisjoint(eqn.outvars))
         if primitive is _references.empty_ref_p:
-            memory = Memory(
-                "memory of run_scoped",
-                np.zeros(params["aval"].shape, params["aval"].dtype),
-                False,
-                False,
-            )
+            memory = check.scoped(params["aval"], params["memory_space"])
             return ((memory, memory.places),)
+        if primitive in RULES:
+            return RULES[primitive](check, eqn, operands)
         match structure.of(eqn, operands):
             case structure.Call(body):
                 return run_kernel(check, body, operands)
@@ -376,3 +422,4 @@ def run_checked(
             params.grid_point_recorder(tuple(map(np.int32, place)), np.int32(0))
         seen = [(m, b) for m, b in zip(memories, blocks(place), strict=True)]
         run_kernel(check, body, [*before, *map(np.int32, place), *sizes, *seen])
+    check.end()

@@ -22,6 +22,7 @@ from teucer._dimensions.dimensions import is_symbolic
 from teucer._pallas.checked import InterpretParams, KernelError, Memory, run_checked
 from teucer._pallas.merging import ONE_BY_ONE, Lanes, Parts, body_of, over_lanes, parts_of
 from teucer._pallas.records import Block, Kernel, Operands
+from teucer._pallas.semaphores import SemaphoreType
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Value
@@ -80,10 +81,14 @@ def run_with_checks(
         else Memory(f"output {o}", _unwritten(b.array, params), False, True)
         for o, b in enumerate(kernel.outs)
     ]
+    n_scratch = len(kernel.scratch)
+    spaces = kernel.jaxpr.in_avals[len(kernel.jaxpr.in_avals) - n_scratch :]
     whole = [Memory(f"scalars {i}", x, True, False) for i, x in enumerate(given.scalars)]
     scratch = [
-        Memory(f"scratch {i}", _unwritten(a, params), False, False)
-        for i, a in enumerate(kernel.scratch)
+        Memory(f"scratch {i}", jnp.zeros(a.shape, a.dtype), True, False)
+        if isinstance(ref.memory_space, SemaphoreType)
+        else Memory(f"scratch {i}", _unwritten(a, params), False, False)
+        for i, (a, ref) in enumerate(zip(kernel.scratch, spaces, strict=True))
     ]
 
     def seen(memory: Memory, block: Block, place: Sequence[int], consts: Sequence[Value]) -> Any:

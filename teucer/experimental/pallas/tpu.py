@@ -156,6 +156,8 @@ class InterpretParams(_AnyInterpretParams):
             on_race,
             uninitialized_memory,
             grid_point_recorder,
+            dma_execution_mode,
+            random_seed,
         )
 
 
