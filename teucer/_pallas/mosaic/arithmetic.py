@@ -127,11 +127,9 @@ def _extreme(w: Writer, eqn: Eqn, x: Value, y: Value) -> Any:
     if x.dtype == BOOL:
         return MOSAIC[lax.or_p if greatest else lax.and_p](w, eqn, x, y)
     if not is_float(x.dtype) and bits(x.dtype) < bits(I32):
-        # libtpu takes the extreme of narrow integers out of that of wide ones, and lacks it.
-        x, y = w.alike(x, y)
-        (first,) = MOSAIC[lax.ge_p if greatest else lax.le_p](w, eqn, x, y)
-        wide = _wide(x)
-        return (w.convert(w.select(first, w.convert(x, wide), w.convert(y, wide)), x.dtype),)
+        # As floats: libtpu makes of the extreme of wide integers that of narrow ones, and lacks it.
+        (out,) = (_MAX if greatest else _MIN)(w, eqn, w.convert(x, F32), w.convert(y, F32))
+        return (w.convert(out, x.dtype),)
     return (_MAX if greatest else _MIN)(w, eqn, x, y)
 
 
