@@ -1,9 +1,7 @@
-"""Names of `pallas.tpu` for kernels that are interpreted.
+"""Names of `pallas.tpu`: memory spaces, semaphores, copies, pipelines, cores.
 
-Memory spaces, semaphores, copies, pipelines, cores.
-
-Kernels are not compiled for TPUs yet. Operations with a meaning on one core run as they would
-there, in order; others raise an error that names what is missing.
+Kernels are compiled for TPUs by Mosaic. Interpreted, or on other platforms, cores and steps run in
+order. Names that are not built raise an error that says what is missing.
 """
 
 from __future__ import annotations
@@ -66,8 +64,8 @@ __getattr__, __dir__ = unbuilt_names(
     pack_fp6 sample_block split_bits stateful_bernoulli stateful_bits stateful_normal
     stateful_uniform stochastic_round to_pallas_key unpack_elementwise unpack_fp6
     """,
-    "kernels are not compiled for TPUs yet, and this is for compiled ones.\n  Interpreted kernels "
-    "use jnp and jax.random; blocks go through BlockSpec or emit_pipeline.",
+    "it is not built yet.\n  Kernels use jnp and jax.random; blocks go through BlockSpec or "
+    "emit_pipeline.",
     tuple(__all__),
 )
 
@@ -114,9 +112,9 @@ class InterpretParams(_AnyInterpretParams):
     """How a kernel for TPUs is interpreted: as `pl.InterpretParams` says.
 
     out_of_bounds_reads: 'raise', or 'uninitialized': such reads give unspecified values.
-    uninitialized_memory: with 'zero', reads of memory that was never written are no faults. The
-    others say how JAX's interpreter of several cores and copies goes on. Here a kernel runs on one
-    core, in order, and copies are done as they start.
+    uninitialized_memory: with 'zero', reads of memory that was never written are no faults.
+    A kernel runs on one core, in order; the others say how JAX's interpreter of several cores goes
+    on.
     """
 
     def __init__(
@@ -163,11 +161,12 @@ class InterpretParams(_AnyInterpretParams):
 
 @dataclasses.dataclass(frozen=True)
 class CompilerParams(_AnyParams):
-    """Options of the compiler of TPU kernels, which has them once kernels are compiled for TPUs;
-    nothing reads them yet.
+    """Options of the compiler of TPU kernels.
 
-    dimension_semantics: for each axis of the grid a GridDimensionSemantics, or its name. The others
-    as their names say.
+    dimension_semantics: for each axis of the grid a GridDimensionSemantics, or its name.
+    vmem_limit_bytes: the most VMEM that the kernel may take. collective_id: which semaphore devices
+    share, for kernels that speak to other devices. flags: of libtpu, by name. The others as their
+    names say.
     """
 
     dimension_semantics: Sequence[Any] | None = None
@@ -221,7 +220,7 @@ def reset_tpu_interpret_mode_state() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class TensorCoreMesh:
-    """The cores of a TPU, along one axis. Here they are one after the other."""
+    """The cores of a TPU, along one axis. Interpreted, they run one after the other."""
 
     axis_name: str
     num_cores: int
