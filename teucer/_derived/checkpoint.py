@@ -8,19 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from teucer._base import config, memo, tracebacks
-from teucer._core import axes
+from teucer._core import axes, calls
 from teucer._core import reference_types as references
-from teucer._core.calls import (
-    FlatCall,
-    as_indices,
-    as_names,
-    check_callable,
-    check_leaves,
-    flatten_call,
-    fun_name,
-    leaf_names,
-    stage_user,
-)
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray
@@ -74,7 +63,7 @@ def checkpoint(
         raise NotImplementedError(
             "checkpoint: the option concrete was removed; use static_argnums."
         )
-    check_callable(fun, "checkpoint")
+    calls.check_callable(fun, "checkpoint")
     if policy is not None and not callable(policy):
         raise TypeError(
             f"checkpoint: the policy {policy!r} is not a function.\n  Take one of "
@@ -95,8 +84,8 @@ def checkpoint(
         from teucer._derived.budget.checkpoints import checkpoint_by  # for calls with a budget
 
         return checkpoint_by(fun, budget, static_argnums, static_argnames, _staged_body)
-    numbers = as_indices(static_argnums, "static_argnums", "checkpoint")
-    names = as_names(static_argnames, "static_argnames", "checkpoint")
+    numbers = calls.as_indices(static_argnums, "static_argnums", "checkpoint")
+    names = calls.as_names(static_argnames, "static_argnames", "checkpoint")
 
     @tracebacks.boundary_of(fun)
     def fun_remat(*args: object, **kwargs: object) -> Any:
@@ -106,8 +95,8 @@ def checkpoint(
                 "integer values greater than or equal to `-len(args)` and less than `len(args)`, "
                 f"but got {numbers}, while `len(args)` = {len(args)}"
             )
-        call = flatten_call(args, kwargs, numbers, names)
-        avals = check_leaves(call, fun, "checkpoint")
+        call = calls.flatten_call(args, kwargs, numbers, names)
+        avals = calls.check_leaves(call, fun, "checkpoint")
         jaxpr, consts, out_tree = _staged_body(fun, call, avals)
         if references.may_alias(call.leaves):
             from teucer._dialects.references.aliases import (
@@ -118,9 +107,9 @@ def checkpoint(
                 avals,
                 call.leaves,
                 consts,
-                fun_name(fun),
+                calls.fun_name(fun),
                 "checkpoint / remat",
-                lambda: leaf_names(fun, call.tree, [i for i, _ in call.statics[0]]),
+                lambda: calls.leaf_names(fun, call.tree, [i for i, _ in call.statics[0]]),
             )
         outs = remat_p.call(
             *consts,
@@ -140,7 +129,7 @@ _bodies = memo.Memo()
 
 
 def _staged_body(
-    fun: Callable[..., object], call: FlatCall, avals: Sequence[ShapedArray]
+    fun: Callable[..., object], call: calls.FlatCall, avals: Sequence[ShapedArray]
 ) -> tuple[ClosedJaxpr, Sequence[Any], Any]:
     """The jaxpr of a call of a function, without constants, these, and the tree of its results:
     traced, or found traced for such a call."""
@@ -154,7 +143,7 @@ def _staged_body(
     traced = _bodies.of(fun)
     found = None if key is None else traced.get(key)
     if found is None:
-        jaxpr, consts, out_tree, _ = stage_user(fun, call, avals, "checkpoint")
+        jaxpr, consts, out_tree, _ = calls.stage_user(fun, call, avals, "checkpoint")
         found = hoist_consts(jaxpr), tuple(consts), out_tree
         # Not cached: the low types of a high value can change between calls.
         if (
@@ -168,7 +157,10 @@ def _staged_body(
 
 
 def _pinned(
-    prevent_cse: bool | Sequence[Any], fun: Callable[..., object], call: FlatCall, n_consts: int
+    prevent_cse: bool | Sequence[Any],
+    fun: Callable[..., object],
+    call: calls.FlatCall,
+    n_consts: int,
 ) -> Pinned:
     """The arguments of `checkpoint`, for the operands of its call."""
     if isinstance(prevent_cse, bool):

@@ -8,15 +8,8 @@ from collections.abc import Callable, Sequence
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from teucer._core import array_ops, dialects, structure
-from teucer._core.calls import (
-    FlatCall,
-    as_indices,
-    as_names,
-    check_callable,
-    flatten_call,
-    fun_name,
-)
+from teucer._core import array_ops, calls, dialects, structure
+from teucer._core.calls import flatten_call
 from teucer._core.high import stated
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
@@ -57,11 +50,11 @@ class CustomFunction:
         nondiff_argnames: Sequence[str],
     ) -> None:
         kind = type(self).__name__
-        check_callable(fun, kind)
+        calls.check_callable(fun, kind)
         functools.update_wrapper(self, fun)
         self.fun = fun
-        self.nondiff_argnums = as_indices(nondiff_argnums, "nondiff_argnums", kind)
-        self.nondiff_argnames = as_names(nondiff_argnames, "nondiff_argnames", kind)
+        self.nondiff_argnums = calls.as_indices(nondiff_argnums, "nondiff_argnums", kind)
+        self.nondiff_argnames = calls.as_names(nondiff_argnames, "nondiff_argnames", kind)
 
     def __get__(self, instance: object, owner: object = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -73,7 +66,7 @@ class CustomFunction:
             return getattr(self.fun, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def flatten_call(self, args: tuple[object, ...], kwargs: Params) -> FlatCall:
+    def flatten_call(self, args: tuple[object, ...], kwargs: Params) -> calls.FlatCall:
         """A call with all arguments by position. Those that are not differentiated are static."""
         args = resolve_kwargs(self.fun, args, kwargs, type(self).__name__)
         fixed = {i % len(args) for i in self.nondiff_argnums if -len(args) <= i < len(args)}
@@ -95,23 +88,23 @@ def resolve_kwargs(
     except (ValueError, TypeError):
         if kwargs:
             raise TypeError(
-                f"keyword arguments could not be resolved to positions for {fun_name(fun)}."
+                f"keyword arguments could not be resolved to positions for {calls.fun_name(fun)}."
             ) from None
         return args
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as err:
         raise TypeError(
-            f"The input arguments to the {kind}-decorated function {fun_name(fun)} could not be "
-            f"resolved to positional-only arguments. Binding failed with the error:\n{err}"
+            f"The input arguments to the {kind}-decorated function {calls.fun_name(fun)} could not "
+            f"be resolved to positional-only arguments. Binding failed with the error:\n{err}"
         ) from err
     # One that was skipped has its default, so those after it have positions too.
     bound.apply_defaults()
     by_name = [name for name in kwargs if not _has_position(signature, name)]
     if by_name:
         raise TypeError(
-            f"The input arguments to the {kind}-decorated function {fun_name(fun)} could not be "
-            "resolved to positional-only arguments.\nThe following keyword arguments could not "
+            f"The input arguments to the {kind}-decorated function {calls.fun_name(fun)} could not "
+            "be resolved to positional-only arguments.\nThe following keyword arguments could not "
             f"be resolved to positions: {', '.join(by_name)}"
         )
     return bound.args

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import re
 
-from teucer._base.errors import (
-    ConcretizationTypeError,
-    InconclusiveDimensionOperation,
-    JAXIndexError,
-    JAXTypeError,
-    ShardingTypeError,
-    TracerArrayConversionError,
-    TracerBoolConversionError,
-    TracerIntegerConversionError,
-    UnexpectedTracerError,
-)
+from teucer._base import errors
 from teucer._check.findings import Line
 from teucer._check.program import Found
 
 _VALUES = (
-    ConcretizationTypeError, TracerBoolConversionError, TracerArrayConversionError,
-    TracerIntegerConversionError, JAXIndexError,
+    errors.ConcretizationTypeError, errors.TracerBoolConversionError,
+    errors.TracerArrayConversionError, errors.TracerIntegerConversionError, errors.JAXIndexError,
 )  # fmt: skip
 
 
@@ -33,14 +23,14 @@ def of_error(err: Exception, line: Line | None) -> Found | None:
     text = str(err)
     first, _, rest = text.partition("\n")
     lines = [part.strip() for part in rest.splitlines() if part.strip()]
-    if isinstance(err, InconclusiveDimensionOperation):
+    if isinstance(err, errors.InconclusiveDimensionOperation):
         return Found(
             "T102",
             f"the program works for some sizes only. {first}",
             line,
             "Give a narrower range of sizes, or write it without asking for the size.",
         )
-    if isinstance(err, UnexpectedTracerError):
+    if isinstance(err, errors.UnexpectedTracerError):
         return Found(
             "T101", f"a traced value has left its function. {first}", line,
             "Return it instead of keeping it in a global or an attribute.",
@@ -58,8 +48,8 @@ def of_error(err: Exception, line: Line | None) -> Found | None:
         )
     if isinstance(err, ValueError) and "on-hashable static" in first:
         return Found("T104", first, line, "Pass a tuple for a list, or make the argument dynamic.")
-    fits = TypeError | ValueError | IndexError | ShardingTypeError
-    if isinstance(err, fits) and not isinstance(err, JAXTypeError):
+    fits = TypeError | ValueError | IndexError | errors.ShardingTypeError
+    if isinstance(err, fits) and not isinstance(err, errors.JAXTypeError):
         return Found(
             "T101",
             " ".join([first, *lines[:4]]),

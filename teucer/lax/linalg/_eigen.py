@@ -21,27 +21,10 @@ from teucer.lax._reductions import reduce_max
 from teucer.lax._selection import select
 from teucer.lax._shapes import broadcasted_iota
 from teucer.lax._structure import broadcast_to, convert_element_type, reduce_sum
+from teucer.lax.linalg import _lapack
 from teucer.lax.linalg import _matrices as matrices
 from teucer.lax.linalg._equal import gaps
 from teucer.lax.linalg._factor import lu, symmetrized
-from teucer.lax.linalg._lapack import (
-    MatrixPrimitive,
-    boolean,
-    built_in,
-    check_inexact,
-    check_rank,
-    cubes,
-    flag,
-    has_gpu_kernel,
-    info_of,
-    lacks,
-    lapack,
-    magma,
-    nan_unless_ok,
-    of_products,
-    real_dtype,
-    zeros,
-)
 from teucer.lax.linalg._solve import shifted, triangular_solve
 
 if TYPE_CHECKING:
@@ -86,7 +69,7 @@ class EigImplementation(enum.Enum):
 
 
 @final
-class Eigh(MatrixPrimitive):
+class Eigh(_lapack.MatrixPrimitive):
     """Orthonormal eigenvectors V and eigenvalues w of Hermitian A: A V = V diag(w). NaN if the
     iteration fails.
 
@@ -96,7 +79,7 @@ class Eigh(MatrixPrimitive):
 
     __slots__ = ()
     name = "eigh"
-    cost = cubes(9)
+    cost = _lapack.cubes(9)
     multiple_results = True
 
     def types(
@@ -108,8 +91,8 @@ class Eigh(MatrixPrimitive):
         subset_by_index: Any,
         algorithm: object,
     ) -> Any:
-        check_rank("eigh", (x, 2))
-        check_inexact("eigh", x)
+        _lapack.check_rank("eigh", (x, 2))
+        _lapack.check_inexact("eigh", x)
         *batch, m, n = x.shape
         if m != n:
             raise ValueError(
@@ -124,7 +107,7 @@ class Eigh(MatrixPrimitive):
             )
         return (
             ShapedArray((*batch, n, last - first), x.dtype),
-            ShapedArray((*batch, last - first), real_dtype(x.dtype)),
+            ShapedArray((*batch, last - first), _lapack.real_dtype(x.dtype)),
         )
 
     def lower(self, ctx: Context, x: Value, **params: Unpack[EighParams]) -> Any:
@@ -137,25 +120,26 @@ class Eigh(MatrixPrimitive):
         _, values_aval = ctx.avals_out
         *batch, n, _ = x.shape
         values_aval = values_aval.update(shape=(*batch, n))
-        if of_products(ctx):
+        if _lapack.of_products(ctx):
             if 0 in x.shape:
-                return tuple(zeros(ctx, aval) for aval in ctx.avals_out)
+                return tuple(_lapack.zeros(ctx, aval) for aval in ctx.avals_out)
             v, w = _by_rotations(ctx, x, values_aval, lower)
             if subset_by_index is not None:
                 v, w = (_last_axis(ctx, value, *subset_by_index) for value in (v, w))
             return v, w
-        v, w, info = lapack(
+        v, w, info = _lapack.lapack(
             ctx,
             "eigh",
             "syevd",
             len(batch),
             [x],
-            [x.aval.strengthen(), values_aval, info_of(batch)],
-            f"mode = {flag('V')}, uplo = {flag('L' if lower else 'U')}",
+            [x.aval.strengthen(), values_aval, _lapack.info_of(batch)],
+            f"mode = {_lapack.flag('V')}, uplo = {_lapack.flag('L' if lower else 'U')}",
             [(0, 0)],
-            gpu=f"algorithm = {_GPU_ALGORITHMS.get(algorithm)} : ui8, lower = {boolean(lower)}",
+            gpu=f"algorithm = {_GPU_ALGORITHMS.get(algorithm)} : ui8, "
+            f"lower = {_lapack.boolean(lower)}",
         )
-        v, w = nan_unless_ok(ctx, info, v, w)
+        v, w = _lapack.nan_unless_ok(ctx, info, v, w)
         if subset_by_index is not None:
             v, w = (_last_axis(ctx, value, *subset_by_index) for value in (v, w))
         return v, w
@@ -199,7 +183,9 @@ def _by_rotations(ctx: Context, x: Value, values: ShapedArray, lower: bool) -> A
     # The lower triangle is read, eigenvalues are sorted, a hundred sweeps are the most. They end
     # where the sum of squares off the diagonal is so small a part of that on it.
     enough = float(dtypes.finfo(values.dtype).eps)
-    v, w = built_in(ctx, "syevd", [whole], [x.aval.strengthen(), values], f'"1,1,100,{enough}"')
+    v, w = _lapack.built_in(
+        ctx, "syevd", [whole], [x.aval.strengthen(), values], f'"1,1,100,{enough}"'
+    )
 
     def checked(v: Array, w: Array) -> Any:
         failed = reduce_max(convert_element_type(ne(w, w), np.int32), (typeof(w).ndim - 1,))
@@ -215,7 +201,7 @@ _SPELLED = {EighImplementation.JACOBI: "Jacobi"}
 
 
 def _check_eigh(ctx: Context, algorithm: EighImplementation | None) -> None:
-    if algorithm is None or not lacks(ctx, "eigh", algorithm):
+    if algorithm is None or not _lapack.lacks(ctx, "eigh", algorithm):
         return
     if algorithm is EighImplementation.QDWH and not ctx.target.kernels.built_in:
         raise NotImplementedError(
@@ -291,7 +277,7 @@ def eigh(
 
 
 @final
-class Eig(MatrixPrimitive):
+class Eig(_lapack.MatrixPrimitive):
     """Eigenvalues, and the left and right eigenvectors if asked for: x v_i = w_i v_i, u_i^H x = w_i
     u_i^H.
 
@@ -300,7 +286,7 @@ class Eig(MatrixPrimitive):
 
     __slots__ = ()
     name = "eig"
-    cost = cubes(25)
+    cost = _lapack.cubes(25)
     multiple_results = True
 
     def types(
@@ -312,8 +298,8 @@ class Eig(MatrixPrimitive):
         enable_eigvec_derivs: bool,
         implementation: object,
     ) -> Any:
-        check_rank("eig", (x, 2))
-        check_inexact("eig", x)
+        _lapack.check_rank("eig", (x, 2))
+        _lapack.check_inexact("eig", x)
         if x.shape[-1] != x.shape[-2]:
             raise ValueError(f"The input to eig must be a square matrix. Got shape {x.shape}.")
         dtype = np.result_type(x.dtype, np.complex64)
@@ -329,9 +315,9 @@ class Eig(MatrixPrimitive):
         )
         _check_eig(ctx, implementation, compute_left_eigenvectors)
         if 0 in x.shape:
-            return tuple(zeros(ctx, aval) for aval in ctx.avals_out)
+            return tuple(_lapack.zeros(ctx, aval) for aval in ctx.avals_out)
         default = (
-            has_gpu_kernel(ctx, "xgeev")
+            _lapack.has_gpu_kernel(ctx, "xgeev")
             and implementation is None
             and not compute_left_eigenvectors
         )
@@ -342,24 +328,25 @@ class Eig(MatrixPrimitive):
         vectors = ShapedArray(x.shape, values.dtype)
         parts = [values] if x.dtype.kind == "c" else [ShapedArray(values.shape, x.dtype)] * 2
         job = [
-            flag("V" if wanted else "N")
+            _lapack.flag("V" if wanted else "N")
             for wanted in (compute_left_eigenvectors, compute_right_eigenvectors)
         ]
         use_magma = None if implementation is None else implementation is EigImplementation.MAGMA
-        *w, left, right, info = lapack(
+        *w, left, right, info = _lapack.lapack(
             ctx,
             "eig",
             "geev",
             len(batch),
             [x],
-            [*parts, vectors, vectors, info_of(batch)],
+            [*parts, vectors, vectors, _lapack.info_of(batch)],
             f"compute_left = {job[0]}, compute_right = {job[1]}",
-            gpu=f'left = {boolean(compute_left_eigenvectors)}, magma = "{magma(use_magma)}", '
-            f"right = {boolean(compute_right_eigenvectors)}",
+            gpu=f"left = {_lapack.boolean(compute_left_eigenvectors)}, "
+            f'magma = "{_lapack.magma(use_magma)}", '
+            f"right = {_lapack.boolean(compute_right_eigenvectors)}",
         )
         value = w[0] if len(w) == 1 else ctx.op1("stablehlo.complex", w, values)
         wanted = [left] * compute_left_eigenvectors + [right] * compute_right_eigenvectors
-        return nan_unless_ok(ctx, info, value, *wanted)
+        return _lapack.nan_unless_ok(ctx, info, value, *wanted)
 
     def jvp(
         self,
@@ -415,7 +402,7 @@ def _check_eig(ctx: Context, implementation: object, compute_left: bool) -> None
             "Only the lapack implementation is supported on CPU.\n"
             f"    implementation: {implementation}"
         )
-    if implementation is EigImplementation.CUSOLVER and not has_gpu_kernel(ctx, "xgeev"):
+    if implementation is EigImplementation.CUSOLVER and not _lapack.has_gpu_kernel(ctx, "xgeev"):
         raise NotImplementedError(
             f"eig: cuSOLVER is for platform 'cuda', not for '{ctx.platform}'.\n"
             "  Use implementation=None or EigImplementation.LAPACK."
@@ -432,20 +419,20 @@ def _eig_on_gpu(ctx: Context, x: Value, compute_right: bool) -> Any:
     CUDA 12.6) or later."""
     batch, values = x.shape[:-2], ctx.avals_out[0]
     matrix = x.aval.strengthen()
-    _, w, _, v, info = lapack(
+    _, w, _, v, info = _lapack.lapack(
         ctx,
         "eig",
         "xgeev",
         len(batch),
         [x],
-        [matrix, values, matrix, matrix, info_of(batch)],
-        gpu=f"left = false, right = {boolean(compute_right)}",
+        [matrix, values, matrix, matrix, _lapack.info_of(batch)],
+        gpu=f"left = false, right = {_lapack.boolean(compute_right)}",
     )
     if not compute_right:
-        return nan_unless_ok(ctx, info, w)
+        return _lapack.nan_unless_ok(ctx, info, w)
     if x.dtype.kind != "c":
         (v,) = ctx.trace(lambda w, v: (_complex_vectors(w, v),), w, v)
-    return nan_unless_ok(ctx, info, w, v)
+    return _lapack.nan_unless_ok(ctx, info, w, v)
 
 
 def _complex_vectors(w: Array, v: Array) -> Any:

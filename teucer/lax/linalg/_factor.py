@@ -18,30 +18,8 @@ from teucer.lax._arithmetic import add, div, mul, sub
 from teucer.lax._joining import concatenate
 from teucer.lax._slicing import pad, slice_in_dim
 from teucer.lax._structure import number
-from teucer.lax.linalg import _small
-from teucer.lax.linalg._lapack import (
-    MatrixPrimitive,
-    built_in,
-    check_inexact,
-    check_rank,
-    cubes,
-    flag,
-    has_gpu_kernel,
-    info_of,
-    lapack,
-    nan_unless_ok,
-)
-from teucer.lax.linalg._matrices import (
-    adjoint,
-    as_float,
-    eye,
-    hermitian,
-    like,
-    matmul,
-    permutation_matrix,
-    tril,
-    triu,
-)
+from teucer.lax.linalg import _lapack, _small
+from teucer.lax.linalg import _matrices as matrices
 from teucer.lax.linalg._solve import triangular_solve
 
 if TYPE_CHECKING:
@@ -57,7 +35,7 @@ __all__ = [
 
 
 @final
-class Cholesky(MatrixPrimitive):
+class Cholesky(_lapack.MatrixPrimitive):
     """Lower triangular L with A = L L^H; elements above its diagonal are unspecified. NaN if A is
     not positive definite.
 
@@ -66,11 +44,11 @@ class Cholesky(MatrixPrimitive):
 
     __slots__ = ()
     name = "cholesky"
-    cost = cubes(1 / 3)
+    cost = _lapack.cubes(1 / 3)
 
     def types(self, x: ShapedArray) -> Any:
-        check_rank("cholesky", (x, 2))
-        check_inexact("cholesky", x)
+        _lapack.check_rank("cholesky", (x, 2))
+        _lapack.check_inexact("cholesky", x)
         if x.shape[-1] != x.shape[-2]:
             raise ValueError(f"The input to cholesky must be a square matrix. Got shape {x.shape}.")
         return (x.strengthen(),)
@@ -78,23 +56,23 @@ class Cholesky(MatrixPrimitive):
     def lower(self, ctx: Context, x: Value) -> Any:
         if _small.is_small(ctx, x):
             return ctx.trace(lambda x: (_small.cholesky(x),), x)
-        if not ctx.target.kernels.lapack and not has_gpu_kernel(ctx, "potrf"):
+        if not ctx.target.kernels.lapack and not _lapack.has_gpu_kernel(ctx, "potrf"):
             return (rare_hlo.cholesky(ctx, x, lower=True),)
         batch = x.shape[:-2]
         # StableHLO's operation becomes a loop on CPU: 4 to 12 times slower to compile, 7 times
         # slower to run at n = 800.
-        factor, info = lapack(
+        factor, info = _lapack.lapack(
             ctx,
             "cholesky",
             "potrf",
             len(batch),
             [x],
-            [x.aval.strengthen(), info_of(batch)],
-            f"uplo = {flag('L')}",
+            [x.aval.strengthen(), _lapack.info_of(batch)],
+            f"uplo = {_lapack.flag('L')}",
             [(0, 0)],
             gpu="lower = true",
         )
-        return nan_unless_ok(ctx, info, factor)
+        return _lapack.nan_unless_ok(ctx, info, factor)
 
     def jvp(self, primals: Sequence[object], tangents: Sequence[Array | Zero]) -> Any:
         # L^-1 dA L^-H = L^-1 dL + (L^-1 dL)^H, and L^-1 dL is lower triangular. Murray,
@@ -103,11 +81,16 @@ class Cholesky(MatrixPrimitive):
         (t,) = tangents
         if type(t) is Zero:
             return outs, (typeof(outs[0]).zero,)
-        factor, t = tril(outs[0]), hermitian(t)
+        factor, t = matrices.tril(outs[0]), matrices.hermitian(t)
         change = triangular_solve(factor, t, lower=True, transpose_a=True, conjugate_a=True)
         change = triangular_solve(factor, change, left_side=True, lower=True)
-        halved = mul(add(tril(like(change, 1)), tril(like(change, 1), -1)), like(change, 0.5))
-        return outs, (matmul(factor, mul(change, halved)),)
+        halved = mul(
+            add(
+                matrices.tril(matrices.like(change, 1)), matrices.tril(matrices.like(change, 1), -1)
+            ),
+            matrices.like(change, 0.5),
+        )
+        return outs, (matrices.matmul(factor, mul(change, halved)),)
 
     @dialects.padded.rule
     def padded(
@@ -125,13 +108,13 @@ def symmetrized(x: ArrayLike, op: str) -> Any:
 
     Raises TypeError for fewer than two axes, ValueError if the matrices are not square.
     """
-    x = as_float(x)
+    x = matrices.as_float(x)
     aval = typeof(x)
     if aval.ndim < 2:
         raise TypeError(f"Input 0 to {op} must have rank at least 2, but got shape={aval.shape}")
     if aval.shape[-1] != aval.shape[-2]:
         raise ValueError(f"The input to {op} must be a square matrix. Got shape {aval.shape}.")
-    return div(add(x, adjoint(x)), like(x, 2))
+    return div(add(x, matrices.adjoint(x)), matrices.like(x, 2))
 
 
 def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
@@ -146,12 +129,12 @@ def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
     Array([[2., 0.],
            [1., 2.]], dtype=float32)
     """
-    x = symmetrized(x, "cholesky") if symmetrize_input else as_float(x)
-    return tril(cholesky_p.call(x)[0])
+    x = symmetrized(x, "cholesky") if symmetrize_input else matrices.as_float(x)
+    return matrices.tril(cholesky_p.call(x)[0])
 
 
 @final
-class Lu(MatrixPrimitive):
+class Lu(_lapack.MatrixPrimitive):
     """L and U packed in one matrix, the pivots, and the permutation that they make: x[permutation]
     = L U.
 
@@ -160,12 +143,12 @@ class Lu(MatrixPrimitive):
 
     __slots__ = ()
     name = "lu"
-    cost = cubes(2 / 3)
+    cost = _lapack.cubes(2 / 3)
     multiple_results = True
 
     def types(self, x: ShapedArray) -> Any:
-        check_rank("lu", (x, 2))
-        check_inexact("lu", x)
+        _lapack.check_rank("lu", (x, 2))
+        _lapack.check_inexact("lu", x)
         *batch, m, n = x.shape
         return (
             x.strengthen(),
@@ -177,21 +160,21 @@ class Lu(MatrixPrimitive):
         packed_aval, pivots_aval, permutation_aval = ctx.avals_out
         if _small.is_small(ctx, x):
             return ctx.trace(_small.lu, x)
-        if (outs := built_in(ctx, "getrf", [x], ctx.avals_out)) is not None:
+        if (outs := _lapack.built_in(ctx, "getrf", [x], ctx.avals_out)) is not None:
             return outs
         batch = x.shape[:-2]
-        packed, pivots, info = lapack(
+        packed, pivots, info = _lapack.lapack(
             ctx,
             "lu",
             "getrf",
             len(batch),
             [x],
-            [packed_aval, pivots_aval, info_of(batch)],
+            [packed_aval, pivots_aval, _lapack.info_of(batch)],
             aliases=[(0, 0)],
         )
         # LAPACK counts from 1. info > 0 says only that U is singular.
         pivots = hlo.elementwise(ctx, "subtract", pivots, hlo.splat(ctx, 1, pivots_aval))
-        (packed,) = nan_unless_ok(ctx, info, packed, at_least=True)
+        (packed,) = _lapack.nan_unless_ok(ctx, info, packed, at_least=True)
         return packed, pivots, _permutation(ctx, pivots, permutation_aval)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object]) -> Any:
@@ -204,13 +187,13 @@ class Lu(MatrixPrimitive):
             return outs, tuple(typeof(y).zero for y in outs)
         m, n = typeof(packed).shape[-2:]
         left, right = _square(packed, m, unit=True), _square(packed, n, unit=False)
-        t = matmul(permutation_matrix(permutation, typeof(packed).dtype), t)
+        t = matrices.matmul(matrices.permutation_matrix(permutation, typeof(packed).dtype), t)
         change = triangular_solve(left, t, left_side=True, lower=True, unit_diagonal=True)
         change = triangular_solve(right, change, lower=False)
-        left_change = matmul(left, tril(change, -1))
-        right_change = matmul(triu(change), right)
+        left_change = matrices.matmul(left, matrices.tril(change, -1))
+        right_change = matrices.matmul(matrices.triu(change), right)
         return outs, (
-            add(tril(left_change, -1), triu(right_change)),
+            add(matrices.tril(left_change, -1), matrices.triu(right_change)),
             typeof(pivots).zero,
             typeof(permutation).zero,
         )
@@ -230,14 +213,14 @@ def _square(packed: Any, size: int, *, unit: bool) -> Any:
         if unit
         else slice_in_dim(packed, 0, k, axis=aval.ndim - 2)
     )
-    part = tril(part, -1) if unit else triu(part)
+    part = matrices.tril(part, -1) if unit else matrices.triu(part)
     missing = size - k
     zero = number(0, aval.dtype)
     widths = [(0, 0, 0)] * (aval.ndim - 2) + (
         [(0, 0, 0), (0, missing, 0)] if unit else [(0, missing, 0), (0, 0, 0)]
     )
     part = pad(part, zero, widths)
-    identity = eye(part)
+    identity = matrices.eye(part)
     # U's own diagonal stands; below it the identity fills up.
     return add(part, identity if unit else sub(identity, _leading(identity, k)))
 
@@ -246,7 +229,7 @@ def _leading(identity: Any, k: int) -> Any:
     """The identity with ones only in its first k rows."""
     aval = typeof(identity)
     kept = slice_in_dim(identity, 0, k, axis=aval.ndim - 2)
-    rest = like(slice_in_dim(identity, k, aval.shape[-2], axis=aval.ndim - 2), 0)
+    rest = matrices.like(slice_in_dim(identity, k, aval.shape[-2], axis=aval.ndim - 2), 0)
     return concatenate([kept, rest], aval.ndim - 2)
 
 
@@ -267,7 +250,7 @@ def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
 
 
 @final
-class LuPivotsToPermutation(MatrixPrimitive):
+class LuPivotsToPermutation(_lapack.MatrixPrimitive):
     """The permutation that exchanging row i with row pivots[i], for i = 0, 1, ..., makes of 0, 1,
     ..., permutation_size - 1.
 
@@ -279,7 +262,7 @@ class LuPivotsToPermutation(MatrixPrimitive):
     name = "lu_pivots_to_permutation"
 
     def types(self, pivots: ShapedArray, *, permutation_size: int) -> Any:
-        check_rank("lu_pivots_to_permutation", (pivots, 1))
+        _lapack.check_rank("lu_pivots_to_permutation", (pivots, 1))
         if pivots.dtype != np.int32:
             raise TypeError(
                 f"lu_pivots_to_permutation does not accept dtype {pivots.dtype.name} at position "
@@ -310,9 +293,9 @@ def _permutation(ctx: Context, pivots: Any, aval: ShapedArray) -> Any:
     identity = hlo.iota(ctx, aval, n_batch)
     if k == 0 or 0 in batch:
         return identity
-    if has_gpu_kernel(ctx, "lu_pivots_to_permutation"):
+    if _lapack.has_gpu_kernel(ctx, "lu_pivots_to_permutation"):
         # The loop below would start a few kernels for each pivot.
-        return lapack(ctx, "lu", "lu_pivots_to_permutation", n_batch, [pivots], [aval])[0]
+        return _lapack.lapack(ctx, "lu", "lu_pivots_to_permutation", n_batch, [pivots], [aval])[0]
     column, count = (
         ShapedArray((*batch, 1), np.dtype(np.int32)),
         hlo.convert(ctx, hlo.size(ctx, k), np.dtype(np.int32)),

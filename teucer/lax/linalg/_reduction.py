@@ -13,19 +13,7 @@ import numpy as np
 
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, ArrayLike
-from teucer.lax.linalg._lapack import (
-    MatrixPrimitive,
-    boolean,
-    check_inexact,
-    check_rank,
-    cubes,
-    flag,
-    info_of,
-    lapack,
-    nan_unless_ok,
-    real_dtype,
-    zeros,
-)
+from teucer.lax.linalg import _lapack
 
 if TYPE_CHECKING:
     from teucer._lower.context import Context
@@ -35,7 +23,7 @@ __all__ = ["hessenberg", "hessenberg_p", "schur", "schur_p", "tridiagonal", "tri
 
 
 @final
-class Hessenberg(MatrixPrimitive):
+class Hessenberg(_lapack.MatrixPrimitive):
     """H, zero below the first subdiagonal, with A = Q H Q^H; below stand the Householder vectors of
     Q, whose factors are taus.
 
@@ -44,12 +32,12 @@ class Hessenberg(MatrixPrimitive):
 
     __slots__ = ()
     name = "hessenberg"
-    cost = cubes(10 / 3)
+    cost = _lapack.cubes(10 / 3)
     multiple_results = True
 
     def types(self, a: ShapedArray) -> Any:
-        check_rank("hessenberg", (a, 2))
-        check_inexact("hessenberg", a)
+        _lapack.check_rank("hessenberg", (a, 2))
+        _lapack.check_inexact("hessenberg", a)
         if a.shape[-1] != a.shape[-2]:
             raise ValueError(
                 f"Argument to Hessenberg reduction must have shape [..., n, n], got shape {a.shape}"
@@ -60,22 +48,22 @@ class Hessenberg(MatrixPrimitive):
         packed_aval, taus_aval = ctx.avals_out
         *batch, n, _ = a.shape
         if n == 0:
-            return a, zeros(ctx, taus_aval)
-        packed, taus, info = lapack(
+            return a, _lapack.zeros(ctx, taus_aval)
+        packed, taus, info = _lapack.lapack(
             ctx,
             "hessenberg",
             "gehrd",
             len(batch),
             [a],
-            [packed_aval, taus_aval, info_of(batch)],
+            [packed_aval, taus_aval, _lapack.info_of(batch)],
             f"low = 1 : i32, high = {operator.index(n)} : i32",
             [(0, 0)],
         )
-        return nan_unless_ok(ctx, info, packed, taus)
+        return _lapack.nan_unless_ok(ctx, info, packed, taus)
 
 
 @final
-class Tridiagonal(MatrixPrimitive):
+class Tridiagonal(_lapack.MatrixPrimitive):
     """T, tridiagonal, with A = Q T Q^H for Hermitian A: Householder vectors, diagonal,
     off-diagonal, factors taus.
 
@@ -84,18 +72,18 @@ class Tridiagonal(MatrixPrimitive):
 
     __slots__ = ()
     name = "tridiagonal"
-    cost = cubes(4 / 3)
+    cost = _lapack.cubes(4 / 3)
     multiple_results = True
 
     def types(self, a: ShapedArray, *, lower: bool) -> Any:
-        check_rank("tridiagonal", (a, 2))
-        check_inexact("tridiagonal", a)
+        _lapack.check_rank("tridiagonal", (a, 2))
+        _lapack.check_inexact("tridiagonal", a)
         *batch, m, n = a.shape
         if m != n or n == 0:
             raise ValueError(
                 f"The input to tridiagonal must be a square matrix. Got shape {a.shape}."
             )
-        real = real_dtype(a.dtype)
+        real = _lapack.real_dtype(a.dtype)
         return (
             a.strengthen(),
             ShapedArray((*batch, n), real),
@@ -105,22 +93,22 @@ class Tridiagonal(MatrixPrimitive):
 
     def lower(self, ctx: Context, a: Value, *, lower: bool) -> Any:
         batch = a.shape[:-2]
-        *results, info = lapack(
+        *results, info = _lapack.lapack(
             ctx,
             "tridiagonal",
             "sytrd",
             len(batch),
             [a],
-            [*ctx.avals_out, info_of(batch)],
-            f"uplo = {flag('L' if lower else 'U')}",
+            [*ctx.avals_out, _lapack.info_of(batch)],
+            f"uplo = {_lapack.flag('L' if lower else 'U')}",
             [(0, 0)],
-            gpu=f"lower = {boolean(lower)}",
+            gpu=f"lower = {_lapack.boolean(lower)}",
         )
-        return nan_unless_ok(ctx, info, *results)
+        return _lapack.nan_unless_ok(ctx, info, *results)
 
 
 @final
-class Schur(MatrixPrimitive):
+class Schur(_lapack.MatrixPrimitive):
     """T, upper triangular (in blocks of 2 for pairs of complex eigenvalues of a real matrix), and
     unitary Z: A = Z T Z^H.
 
@@ -129,7 +117,7 @@ class Schur(MatrixPrimitive):
 
     __slots__ = ()
     name = "schur"
-    cost = cubes(25)
+    cost = _lapack.cubes(25)
     multiple_results = True
 
     def types(
@@ -140,8 +128,8 @@ class Schur(MatrixPrimitive):
         sort_eig_vals: bool,
         select_callable: object,
     ) -> Any:
-        check_rank("schur", (x, 2))
-        check_inexact("schur", x)
+        _lapack.check_rank("schur", (x, 2))
+        _lapack.check_inexact("schur", x)
         if x.shape[-1] != x.shape[-2]:
             raise ValueError(f"The input to schur must be a square matrix. Got shape {x.shape}.")
         return (x.strengthen(),) * (2 if compute_schur_vectors else 1)
@@ -168,19 +156,22 @@ class Schur(MatrixPrimitive):
             matrix,
             *[values] * (1 if x.dtype.kind == "c" else 2),
             count,
-            info_of(batch),
+            _lapack.info_of(batch),
         ]
-        form, vectors, *_, info = lapack(
+        form, vectors, *_, info = _lapack.lapack(
             ctx,
             "schur",
             "gees",
             len(batch),
             [x],
             avals,
-            f"mode = {flag('V' if compute_schur_vectors else 'N')}, sort = {flag('N')}",
+            f"mode = {_lapack.flag('V' if compute_schur_vectors else 'N')}, "
+            f"sort = {_lapack.flag('N')}",
             [(0, 0)],
         )
-        return nan_unless_ok(ctx, info, *((form, vectors) if compute_schur_vectors else (form,)))
+        return _lapack.nan_unless_ok(
+            ctx, info, *((form, vectors) if compute_schur_vectors else (form,))
+        )
 
 
 hessenberg_p = Hessenberg()

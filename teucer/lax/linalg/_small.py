@@ -29,13 +29,7 @@ from teucer.lax._selection import select
 from teucer.lax._shapes import broadcast_in_dim
 from teucer.lax._slicing import slice_in_dim
 from teucer.lax._structure import convert_element_type, full, reshape, transpose
-from teucer.lax.linalg._lapack import (
-    MatrixPrimitive,
-    check_inexact,
-    check_rank,
-    check_same_dtype,
-    cubes,
-)
+from teucer.lax.linalg import _lapack as lapack
 from teucer.lax.linalg._matrices import conjugate, matmul, matrix_transpose
 
 if TYPE_CHECKING:
@@ -206,7 +200,7 @@ def _substituted(
 
 
 @final
-class Eliminated(MatrixPrimitive):
+class Eliminated(lapack.MatrixPrimitive):
     """The solution of a x = b for small square matrices.
 
     (C1) a is square, of at most `MOST` rows.  (C2) b has as many rows.  (C3) dtypes are equal,
@@ -215,12 +209,12 @@ class Eliminated(MatrixPrimitive):
 
     __slots__ = ()
     name = "eliminated"
-    cost = cubes(2 / 3)
+    cost = lapack.cubes(2 / 3)
 
     def types(self, a: ShapedArray, b: ShapedArray) -> Any:
-        check_rank("solve", (a, 2), (b, 2))
-        check_inexact("solve", a, b)
-        check_same_dtype("solve", a, b)
+        lapack.check_rank("solve", (a, 2), (b, 2))
+        lapack.check_inexact("solve", a, b)
+        lapack.check_same_dtype("solve", a, b)
         return (b.strengthen(),)
 
     def lower(self, ctx: Context, a: Value, b: Value) -> Any:

@@ -21,21 +21,7 @@ from teucer.lax._arithmetic import add, mul, neg
 from teucer.lax._joining import concatenate
 from teucer.lax._slicing import pad, slice_in_dim
 from teucer.lax._structure import number, reshape
-from teucer.lax.linalg import _small
-from teucer.lax.linalg._lapack import (
-    MatrixPrimitive,
-    batch_leading,
-    check_inexact,
-    check_rank,
-    check_same_batch,
-    check_same_dtype,
-    cubes,
-    flag,
-    lapack,
-    nan_unless_ok,
-    of_products,
-    on_gpu,
-)
+from teucer.lax.linalg import _lapack, _small
 from teucer.lax.linalg._matrices import (
     columns,
     conjugate,
@@ -80,7 +66,7 @@ class TriangularSolve(Primitive):
 
     __slots__ = ()
     name = "triangular_solve"
-    cost = cubes(1)
+    cost = _lapack.cubes(1)
 
     def types(
         self,
@@ -93,10 +79,10 @@ class TriangularSolve(Primitive):
         conjugate_a: bool,
         unit_diagonal: bool,
     ) -> Any:
-        check_rank("triangular_solve", (a, 2), (b, 2))
-        check_same_dtype("triangular_solve", a, b)
-        check_inexact("triangular_solve", a, b)
-        check_same_batch("triangular_solve", (a, 2), (b, 2))
+        _lapack.check_rank("triangular_solve", (a, 2), (b, 2))
+        _lapack.check_same_dtype("triangular_solve", a, b)
+        _lapack.check_inexact("triangular_solve", a, b)
+        _lapack.check_same_batch("triangular_solve", (a, 2), (b, 2))
         if a.shape[-1] != a.shape[-2]:
             raise ValueError(
                 f"The first input to triangular_solve must be a square matrix. Got shape {a.shape}."
@@ -133,15 +119,16 @@ class TriangularSolve(Primitive):
             # StableHLO's operation becomes a loop over blocks here: 2 to 4 times slower to compile,
             # and no faster (n = 200, 800).
             op = ("C" if conjugate_a else "T") if transpose_a else "N"
-            (x,) = lapack(
+            (x,) = _lapack.lapack(
                 ctx,
                 "triangular_solve",
                 "trsm",
                 len(a.shape) - 2,
                 [a, b],
                 [b.aval.strengthen()],
-                f"side = {flag('L' if left_side else 'R')}, uplo = {flag('L' if lower else 'U')}, "
-                f"trans_x = {flag(op)}, diag = {flag('U' if unit_diagonal else 'N')}",
+                f"side = {_lapack.flag('L' if left_side else 'R')}, "
+                f"uplo = {_lapack.flag('L' if lower else 'U')}, trans_x = {_lapack.flag(op)}, "
+                f"diag = {_lapack.flag('U' if unit_diagonal else 'N')}",
                 [(0, 1)],
             )
         else:
@@ -201,7 +188,7 @@ class TriangularSolve(Primitive):
         # A batch over Explicit mesh axes cannot become columns, along which nothing may be
         # partitioned.
         if a_dim is not None or typeof(a).ndim != 2 or axis.explicit is not None:
-            return batch_leading(self, axis, args, dims, params)
+            return _lapack.batch_leading(self, axis, args, dims, params)
         # One matrix, many right-hand sides: they become more columns (rows) of one.
         left = params["left_side"]
         assert b_dim is not None
@@ -275,7 +262,7 @@ def solve_left(a: ArrayLike, b: ArrayLike, **options: bool) -> Any:
 
 
 @final
-class TridiagonalSolve(MatrixPrimitive):
+class TridiagonalSolve(_lapack.MatrixPrimitive):
     """The solution X of A X = B, where A has diagonals dl, d, du: A[i, i-1] = dl[i], A[i, i] =
     d[i], A[i, i+1] = du[i].
 
@@ -296,10 +283,10 @@ class TridiagonalSolve(MatrixPrimitive):
         *,
         perturb_singular: bool,
     ) -> Any:
-        check_rank("tridiagonal_solve", (dl, 1), (d, 1), (du, 1), (b, 2))
-        check_same_dtype("tridiagonal_solve", dl, d, du, b)
-        check_inexact("tridiagonal_solve", dl, d, du, b)
-        check_same_batch("tridiagonal_solve", (dl, 1), (d, 1), (du, 1), (b, 2))
+        _lapack.check_rank("tridiagonal_solve", (dl, 1), (d, 1), (du, 1), (b, 2))
+        _lapack.check_same_dtype("tridiagonal_solve", dl, d, du, b)
+        _lapack.check_inexact("tridiagonal_solve", dl, d, du, b)
+        _lapack.check_same_batch("tridiagonal_solve", (dl, 1), (d, 1), (du, 1), (b, 2))
         if not dl.shape == d.shape == du.shape:
             raise TypeError(
                 "tridiagonal_solve requires that all diagonal arguments have the same shape.\n"
@@ -319,7 +306,7 @@ class TridiagonalSolve(MatrixPrimitive):
         (aval,) = (b.aval.strengthen(),)
         if 0 in b.shape:
             return (b,)
-        if of_products(ctx):
+        if _lapack.of_products(ctx):
             from teucer.lax.linalg._elimination import solved_tridiagonal  # without LAPACK
 
             return ctx.trace(
@@ -330,7 +317,7 @@ class TridiagonalSolve(MatrixPrimitive):
                 b,
             )
         if perturb_singular:
-            return lapack(
+            return _lapack.lapack(
                 ctx,
                 "tridiagonal_solve",
                 "tridiagonal_solve_perturbed",
@@ -338,9 +325,9 @@ class TridiagonalSolve(MatrixPrimitive):
                 [dl, d, du, b],
                 [aval],
             )
-        if on_gpu(ctx):
+        if _lapack.on_gpu(ctx):
             system = ctx.trace(_bordered, dl, d, du, b)
-            (x,) = lapack(
+            (x,) = _lapack.lapack(
                 ctx,
                 "tridiagonal_solve",
                 "gtsv",
@@ -353,7 +340,7 @@ class TridiagonalSolve(MatrixPrimitive):
         # The routine overwrites its operands; its status is nonzero for a singular matrix.
         diagonal = d.aval.strengthen()
         info = d.aval.update(shape=d.shape[:-1], dtype=np.dtype(np.int32), weak_type=False)
-        *_, x, info = lapack(
+        *_, x, info = _lapack.lapack(
             ctx,
             "tridiagonal_solve",
             "gtsv",
@@ -362,7 +349,7 @@ class TridiagonalSolve(MatrixPrimitive):
             [diagonal, diagonal, diagonal, aval, info],
             aliases=[(i, i) for i in range(4)],
         )
-        return nan_unless_ok(ctx, info, x)
+        return _lapack.nan_unless_ok(ctx, info, x)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         # A X = B, so A dX = dB - dA X.

@@ -17,24 +17,8 @@ from teucer._lower import hlo
 from teucer._transform.limits.tangents import Limits
 from teucer.lax._arithmetic import add, bitwise_and, bitwise_not, gt, le, mul, real, sub
 from teucer.lax._structure import convert_element_type
+from teucer.lax.linalg import _lapack
 from teucer.lax.linalg._equal import gaps, inverse, tolerance
-from teucer.lax.linalg._lapack import (
-    MatrixPrimitive,
-    boolean,
-    check_inexact,
-    check_rank,
-    cubes,
-    flag,
-    identity,
-    info_of,
-    lacks,
-    lapack,
-    nan_unless_ok,
-    of_products,
-    on_gpu,
-    real_dtype,
-    zeros,
-)
 from teucer.lax.linalg._matrices import adjoint, columns, diagonal, eye, like, matmul, rows
 
 if TYPE_CHECKING:
@@ -60,7 +44,7 @@ class SvdAlgorithm(enum.Enum):
 
 
 @final
-class Svd(MatrixPrimitive):
+class Svd(_lapack.MatrixPrimitive):
     """Singular values s, descending, and with compute_uv U and V^H: A = U diag(s) V^H. NaN if the
     iteration fails.
 
@@ -70,7 +54,7 @@ class Svd(MatrixPrimitive):
 
     __slots__ = ()
     name = "svd"
-    cost = cubes(21)
+    cost = _lapack.cubes(21)
     multiple_results = True
 
     def types(
@@ -82,8 +66,8 @@ class Svd(MatrixPrimitive):
         subset_by_index: Any,
         algorithm: SvdAlgorithm | None = None,
     ) -> Any:
-        check_rank("svd", (x, 2))
-        check_inexact("svd", x)
+        _lapack.check_rank("svd", (x, 2))
+        _lapack.check_inexact("svd", x)
         *batch, m, n = x.shape
         first, last = subset_by_index or (0, min_dim(m, n))
         if not 0 <= first <= last <= min_dim(m, n):
@@ -92,7 +76,7 @@ class Svd(MatrixPrimitive):
                 f"    subset_by_index: {subset_by_index}\n    x: {x.str_short(short_dtypes=True)}"
             )
         k = last - first
-        s = ShapedArray((*batch, k), real_dtype(x.dtype))
+        s = ShapedArray((*batch, k), _lapack.real_dtype(x.dtype))
         if not compute_uv:
             return (s,)
         rows_of_u, columns_of_v = (m, n) if full_matrices else (k, k)
@@ -118,19 +102,19 @@ class Svd(MatrixPrimitive):
         if 0 in x.shape:
             # The routine refuses matrices without elements.
             return tuple(
-                zeros(ctx, aval) if i == 0 else identity(ctx, aval)
+                _lapack.zeros(ctx, aval) if i == 0 else _lapack.identity(ctx, aval)
                 for i, aval in enumerate(ctx.avals_out)
             )
-        if of_products(ctx):
+        if _lapack.of_products(ctx):
             from teucer.lax.linalg._svd_by_polar import svd_by_polar  # where there is no LAPACK
 
             results = ctx.trace(
                 lambda x: svd_by_polar(x, full_matrices=full_matrices, compute_uv=compute_uv), x
             )
         else:
-            decompose = _on_gpu if on_gpu(ctx) else _by_lapack
+            decompose = _on_gpu if _lapack.on_gpu(ctx) else _by_lapack
             s, u, vh, info = decompose(ctx, x, k, full_matrices, compute_uv, algorithm)
-            results = nan_unless_ok(ctx, info, *((s, u, vh) if compute_uv else (s,)))
+            results = _lapack.nan_unless_ok(ctx, info, *((s, u, vh) if compute_uv else (s,)))
         if subset_by_index in (None, (0, k)):
             return results
         ranked = len(batch)
@@ -185,9 +169,9 @@ svd_p = Svd()
 
 
 def _check_algorithm(ctx: Context, algorithm: SvdAlgorithm | None) -> None:
-    if not lacks(ctx, "svd", algorithm):
+    if not _lapack.lacks(ctx, "svd", algorithm):
         return
-    if of_products(ctx):
+    if _lapack.of_products(ctx):
         raise NotImplementedError(
             f"svd: SvdAlgorithm.{algorithm.name if algorithm else None} is not implemented on "
             f"{ctx.platform.upper()}.\n  Use SvdAlgorithm.DEFAULT or POLAR."
@@ -216,10 +200,10 @@ def _avals(x: Any, k: int, u: Any, v: Any) -> list[Any]:
     batch = x.shape[:-2]
     return [
         x.aval.strengthen(),
-        ShapedArray((*batch, k), real_dtype(x.dtype)),
+        ShapedArray((*batch, k), _lapack.real_dtype(x.dtype)),
         ShapedArray((*batch, *u), x.dtype),
         ShapedArray((*batch, *v), x.dtype),
-        info_of(batch),
+        _lapack.info_of(batch),
     ]
 
 
@@ -231,14 +215,14 @@ def _by_lapack(
     mode = ("A" if full else "S") if compute_uv else "N"
     routine = "gesvd" if algorithm is SvdAlgorithm.QR else "gesdd"
     return _Factors(
-        *lapack(
+        *_lapack.lapack(
             ctx,
             "svd",
             routine,
             len(batch),
             [x],
             _avals(x, k, u, vh),
-            f"mode = {flag(mode)}",
+            f"mode = {_lapack.flag(mode)}",
             [(0, 0)],
         )[1:]
     )
@@ -259,7 +243,7 @@ def _on_gpu(
     # The kernel for small matrices makes all columns.
     made_full = full or (algorithm is SvdAlgorithm.JACOBI and (m <= 32 or n <= 32))
     u_shape, v_shape = ((m, m), (n, n)) if made_full else ((m, k), (n, k))
-    _, s, u, v, info = lapack(
+    _, s, u, v, info = _lapack.lapack(
         ctx,
         "svd",
         "gesvdp" if algorithm is SvdAlgorithm.POLAR else "gesvdj",
@@ -267,7 +251,8 @@ def _on_gpu(
         [x],
         _avals(x, k, u_shape, v_shape),
         aliases=[(0, 0)],
-        gpu=f"compute_uv = {boolean(compute_uv)}, full_matrices = {boolean(made_full)}",
+        gpu=f"compute_uv = {_lapack.boolean(compute_uv)}, "
+        f"full_matrices = {_lapack.boolean(made_full)}",
     )
     (vh,) = ctx.trace(lambda v: (adjoint(v),), v)
     if made_full and not full:
@@ -290,7 +275,7 @@ def _on_gpu_by_bidiagonal(
     avals = _avals(x, k, *((vh, u) if is_wide else (u, vh)))
     if not compute_uv:
         avals[2:4] = [ShapedArray((), x.dtype)] * 2
-    _, s, u, vh, info = lapack(
+    _, s, u, vh, info = _lapack.lapack(
         ctx,
         "svd",
         "gesvd" if algorithm is SvdAlgorithm.QR else "gesdd",
@@ -299,8 +284,8 @@ def _on_gpu_by_bidiagonal(
         avals,
         aliases=[(0, 0)],
         row_major=is_wide,
-        gpu=f"compute_uv = {boolean(compute_uv)}, full_matrices = {boolean(full)}, "
-        f"transposed = {boolean(is_wide)}",
+        gpu=f"compute_uv = {_lapack.boolean(compute_uv)}, full_matrices = {_lapack.boolean(full)}, "
+        f"transposed = {_lapack.boolean(is_wide)}",
     )
     return _Factors(s, vh, u, info) if is_wide else _Factors(s, u, vh, info)
 
