@@ -18,7 +18,7 @@ from teucer._core.provided import provided
 from teucer._core.trace import EVAL
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Aval, Dims, Value
+    from teucer._core.typing import Aval, Dims, Value, Values
 
 __all__ = ["Axis", "Call", "FunctionCall", "MissingRule", "Primitive", "Undefined"]
 
@@ -156,17 +156,13 @@ class Primitive(Unique):
     def lower(self, ctx: object, *values: object, **params: object) -> tuple[Any, ...]:
         self.missing("Lowering rule", "lower")
 
-    def jvp(
-        self, primals: Sequence[Value], tangents: Sequence[Value], **params: object
-    ) -> tuple[Any, Any]:
+    def jvp(self, primals: Values, tangents: Values, **params: object) -> tuple[Any, Any]:
         self.missing("Differentiation rule", "jvp", *primals)
 
     def transpose(self, cts: Sequence[Value], *args: Value, **params: object) -> Any:
         self.missing("Transpose rule (for reverse-mode differentiation)", "transpose", *args)
 
-    def batch(
-        self, axis: Axis, args: Sequence[Value], dims: Dims, **params: object
-    ) -> tuple[Any, Any]:
+    def batch(self, axis: Axis, args: Values, dims: Dims, **params: object) -> tuple[Any, Any]:
         self.missing("Batching rule (for vmap)", "batch", *args)
 
     def shard(self, *avals: Aval, **params: object) -> Any:

@@ -41,6 +41,7 @@ Source: TypeAlias = "tuple[Place | None, tuple[str, ...]] | None"
 
 # Sequences that rules take for several operands: their values, types, and cotangents or tangents;
 # and numbers of axes.
+Values: TypeAlias = Sequence[Value]
 Arrays: TypeAlias = "Sequence[Array]"
 Avals: TypeAlias = "Sequence[ShapedArray]"
 Tangents: TypeAlias = "Sequence[Array | Zero]"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.stage import StageTrace
     from teucer._core.types import Aval
-    from teucer._core.typing import Avals, Dims, Params, Value
+    from teucer._core.typing import Avals, Dims, Params, Value, Values
     from teucer._lower.context import Context
     from teucer._lower.value import Value as Written
     from teucer._xla.pytree import PyTree
@@ -298,12 +298,7 @@ class CustomCall(Primitive):
 
     @dialects.on_low.rule
     def on_low(
-        self,
-        operands: Sequence[Value],
-        avals: Sequence[ShapedArray],
-        *,
-        call_jaxpr: ClosedJaxpr,
-        **params: object,
+        self, operands: Values, avals: Avals, *, call_jaxpr: ClosedJaxpr, **params: object
     ) -> Any:
         return tuple(call_jaxpr(*operands))
 

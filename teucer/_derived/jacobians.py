@@ -26,7 +26,7 @@ from teucer._trees import pytrees
 
 if TYPE_CHECKING:
     from teucer._core.jaxpr import Jaxpr
-    from teucer._core.typing import Array, Value
+    from teucer._core.typing import Array, Value, Values
 
 
 boundary = tracebacks.api_boundary
@@ -239,9 +239,7 @@ def _as_weak_as(aval: ShapedArray, block: object) -> Any:
     return array_ops.convert(block, typeof(block).update(weak_type=aval.weak_type))
 
 
-def _on_basis(
-    f: Callable[[Any], Sequence[Value]], aval: ShapedArray
-) -> tuple[list[Any], list[int | None]]:
+def _on_basis(f: Callable[[Any], Values], aval: ShapedArray) -> tuple[list[Any], list[int | None]]:
     """The results of a linear function for the standard basis of tangents, and their batch axes."""
     lies_over_mesh = aval.partition is not None or aval.vma
     if aval.symbolic or aval.tangent_aval().dtype == float0 or aval.size < 2 or lies_over_mesh:

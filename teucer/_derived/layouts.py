@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from teucer._core.primitive import Axis
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Arrays, Cotangent, Tangents, Value
+    from teucer._core.typing import Arrays, Cotangent, Tangents, Value, Values
     from teucer._lower.context import Context
     from teucer._lower.value import Value as Written
 
@@ -62,9 +62,7 @@ class LayoutConstraint(Primitive):
     def transpose(self, cts: Sequence[Cotangent], x: Value, **params: object) -> Any:
         return self.call(*cts, **params)
 
-    def batch(
-        self, axis: Axis, args: Sequence[Value], dims: Sequence[int], *, layout: Layout
-    ) -> Any:
+    def batch(self, axis: Axis, args: Values, dims: Sequence[int], *, layout: Layout) -> Any:
         (at,) = dims
         inner = tuple([i + (i >= at) for i in layout.major_to_minor])
         return self.call(*args, layout=Layout((at, *inner))), dims

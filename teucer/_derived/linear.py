@@ -26,7 +26,7 @@ from teucer._trees import pytrees
 
 if TYPE_CHECKING:
     from teucer._core.jaxpr import Jaxpr
-    from teucer._core.typing import Array, Avals, AxisName, Cotangent, Value
+    from teucer._core.typing import Array, Avals, AxisName, Cotangent, Value, Values
     from teucer._xla.pytree import PyTreeDef
 
 
@@ -72,12 +72,7 @@ def linear_transpose(
 
 @boundary
 def _transposed(
-    jaxpr: Jaxpr,
-    avals: Avals,
-    in_tree: PyTreeDef,
-    out_tree: PyTreeDef,
-    consts: Sequence[Value],
-    ct: Value,
+    jaxpr: Jaxpr, avals: Avals, in_tree: PyTreeDef, out_tree: PyTreeDef, consts: Values, ct: Value
 ) -> Any:
     cts, tree = pytrees.tree_flatten(ct)
     if tree != out_tree:

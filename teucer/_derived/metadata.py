@@ -30,7 +30,7 @@ from teucer._xla.dispatcher import PjitFunction
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Arrays, Cotangent, Params, Tangents, Value
+    from teucer._core.typing import Arrays, Cotangent, Params, Tangents, Value, Values
     from teucer._lower.context import Context
     from teucer._lower.value import Value as Written
 
@@ -69,9 +69,7 @@ class XlaMetadataValue(Primitive):
     def transpose(self, cts: Sequence[Cotangent], x: Value, *, xla_metadata_kvs: Tags) -> Any:
         return (cts[0],)
 
-    def batch(
-        self, axis: Axis, args: Sequence[Value], dims: Sequence[int], **params: object
-    ) -> Any:
+    def batch(self, axis: Axis, args: Values, dims: Sequence[int], **params: object) -> Any:
         return self.call(moveaxis(args[0], dims[0], 0), **params), (0,)
 
     padded = dialects.through

@@ -16,7 +16,7 @@ from teucer._transform.transpose import transpose_jaxpr
 
 if TYPE_CHECKING:
     from teucer._core.jaxpr import Eqn
-    from teucer._core.typing import Cotangent, Value
+    from teucer._core.typing import Cotangent, Value, Values
 
 
 # Comparisons with linear operands, answered as they hold for all but isolated values. A linear
@@ -91,11 +91,7 @@ def _in_general(closed: ClosedJaxpr, linear: Sequence[bool]) -> ClosedJaxpr:
 
 
 def _general(
-    jaxpr: Jaxpr,
-    consts: Sequence[Value],
-    args: Sequence[Value],
-    linear: Sequence[bool],
-    answered: list[Eqn],
+    jaxpr: Jaxpr, consts: Values, args: Values, linear: Sequence[bool], answered: list[Eqn]
 ) -> tuple[list[Any], list[bool]]:
     """The results of a jaxpr, and which of them are linear; its questions are answered in
     general."""

@@ -18,7 +18,7 @@ from teucer._transform.transpose import transpose_jaxpr
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array, Dims, Params, Value
+    from teucer._core.typing import Arrays, Avals, Dims, Params, Value, Values
 
 
 TransposeRule = Callable[..., Any]
@@ -95,12 +95,7 @@ class CallPrimitive(ProgramCall):
 
     @dialects.on_low.rule
     def on_low(
-        self,
-        operands: Sequence[Value],
-        avals: Sequence[ShapedArray],
-        *,
-        call_jaxpr: ClosedJaxpr,
-        **params: object,
+        self, operands: Values, avals: Avals, *, call_jaxpr: ClosedJaxpr, **params: object
     ) -> Any:
         return super().on_low(operands, avals, jaxpr=call_jaxpr, **params)
 
@@ -117,13 +112,7 @@ class CallPrimitive(ProgramCall):
         return super().transpose(cts, *args, jaxpr=call_jaxpr, **params)
 
     def batch(
-        self,
-        axis: Any,
-        args: Sequence[Array],
-        dims: Dims,
-        *,
-        call_jaxpr: ClosedJaxpr,
-        **params: object,
+        self, axis: Any, args: Arrays, dims: Dims, *, call_jaxpr: ClosedJaxpr, **params: object
     ) -> Any:
         return super().batch(axis, args, dims, jaxpr=call_jaxpr, **params)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array, Dims, Params, Value
+    from teucer._core.typing import Arrays, Dims, Params, Value
     from teucer._lower.context import Context
 
 
@@ -152,9 +152,7 @@ class LibraryPrimitive(Members, Primitive, metaclass=_AnyPrimitive):
             "  Register one in jax.interpreters.ad.primitive_transposes."
         )
 
-    def batch(
-        self, axis: Any, args: Sequence[Array], dims: Dims, **params: object
-    ) -> tuple[Any, Any]:
+    def batch(self, axis: Any, args: Arrays, dims: Dims, **params: object) -> tuple[Any, Any]:
         raise NotImplementedError(
             f"Batching rule for '{self.name}' not implemented\n"
             "  Register one in jax.interpreters.batching.primitive_batchers."

@@ -39,7 +39,7 @@ from teucer.lax._collectives.varying import cast
 from teucer.lax._control.bodies import run
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, Aval, Avals, Cotangent, Dims, Tangents, Value
+    from teucer._core.typing import Array, Aval, Avals, Cotangent, Dims, Tangents, Value, Values
     from teucer._devices.meshes import BaseMesh
     from teucer._lower.context import Context
     from teucer._lower.value import Value as Written
@@ -153,10 +153,7 @@ class ShardMap(Primitive):
 
     @dialects.on_values.rule
     def on_values(
-        self,
-        operands: Sequence[Value],
-        groups: Sequence[int | None],
-        **params: Unpack[ShardMapParams],
+        self, operands: Values, groups: Sequence[int | None], **params: Unpack[ShardMapParams]
     ) -> Any:
         """References are divided as arrays are, and their arrays are assembled from the devices'
         writes."""
@@ -179,9 +176,7 @@ class ShardMap(Primitive):
         )
 
     @dialects.on_low.rule
-    def on_low(
-        self, operands: Sequence[Value], avals: Avals, **params: Unpack[ShardMapParams]
-    ) -> Any:
+    def on_low(self, operands: Values, avals: Avals, **params: Unpack[ShardMapParams]) -> Any:
         """The call on low values: the parts of a high value are divided as its spec says."""
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         refuse_mutable(self, avals)
@@ -237,9 +232,7 @@ class ShardMap(Primitive):
             },
         )
 
-    def jvp(
-        self, primals: Sequence[Value], tangents: Tangents, **params: Unpack[ShardMapParams]
-    ) -> Any:
+    def jvp(self, primals: Values, tangents: Tangents, **params: Unpack[ShardMapParams]) -> Any:
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         moving = [type(t) is not Zero for t in tangents]
         with self.within(params):
@@ -334,9 +327,7 @@ class ShardMap(Primitive):
         now, later = iter(outs[:n]), iter(rest)
         return tuple(next(later) if u else next(now) for u in split.unknown_outs)
 
-    def batch(
-        self, axis: Axis, args: Sequence[Value], dims: Dims, **params: Unpack[ShardMapParams]
-    ) -> Any:
+    def batch(self, axis: Axis, args: Values, dims: Dims, **params: Unpack[ShardMapParams]) -> Any:
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         mesh, batched = params["mesh"], tuple(d is not None for d in dims)
         for spec in (*filtered(in_specs, batched), *out_specs):

@@ -30,7 +30,7 @@ from teucer._transform.jit_calls import hoist_consts
 if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.types import Aval, ShapedArray
-    from teucer._core.typing import Array, Params, Value
+    from teucer._core.typing import Array, Params, Value, Values
 
 
 class Devices(NamedTuple):
@@ -132,9 +132,7 @@ class ShardMapTrace(Trace):
         self.placed[:] = (True,)
         self.devices = devices
 
-    def process(
-        self, primitive: Primitive, args: Sequence[Value], params: Params
-    ) -> tuple[Any, ...]:
+    def process(self, primitive: Primitive, args: Values, params: Params) -> tuple[Any, ...]:
         if dialects.makes_references[type(primitive)]:
             raise ValueError(
                 f"Eager shard_map cannot return a `jax.Ref`, as {primitive} does: operations run "

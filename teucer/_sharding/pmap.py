@@ -32,7 +32,7 @@ from teucer._trees import pytrees
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from teucer._core.typing import Array, Value
+    from teucer._core.typing import Array, Value, Values
     from teucer._lower.value import Value as Written
     from teucer._xla.client import Device
     from teucer._xla.pytree import PyTree
@@ -216,9 +216,7 @@ def _count(tree: PyTree) -> int:
     return count
 
 
-def _axes(
-    in_axes: object, args: Sequence[Value], moving: Sequence[int], tree: PyTree
-) -> list[int | None]:
+def _axes(in_axes: object, args: Values, moving: Sequence[int], tree: PyTree) -> list[int | None]:
     """The mapped axis of each leaf of (positional arguments that are not static, keyword
     arguments)."""
     if isinstance(in_axes, list | tuple):

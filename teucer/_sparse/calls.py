@@ -28,8 +28,7 @@ from teucer._trees import pytrees
 from teucer.lax._control.reversal.primitive import reversed_while_p
 
 if TYPE_CHECKING:
-    from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array, Params, Value
+    from teucer._core.typing import Array, Avals, Params, Value
     from teucer._xla.pytree import PyTree
 
 
@@ -142,9 +141,7 @@ def _branched(
     return _values(spenv, tree, outs)
 
 
-def _check_carry(
-    op: str, arrays: Sequence[Value], avals: Sequence[ShapedArray], tree: PyTree
-) -> None:
+def _check_carry(op: str, arrays: Sequence[Value], avals: Avals, tree: PyTree) -> None:
     bufs, before = pytrees.tree_flatten(list(arrays))
     if before != tree or [typeof(x).shape for x in bufs] != [a.shape for a in avals]:
         raise TypeError(

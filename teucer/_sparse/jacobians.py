@@ -29,7 +29,7 @@ from teucer._trees import pytrees
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array, Value
+    from teucer._core.typing import Array, Avals, Value
 
 
 class Plan(NamedTuple):
@@ -173,9 +173,7 @@ def _joined(leaves: Sequence[Any]) -> Any:
     return jnp.concatenate([x.reshape(-1) for x in leaves])
 
 
-def _blocks(
-    pattern: Any, data: Array, out_avals: Sequence[ShapedArray], in_avals: Sequence[ShapedArray]
-) -> list[list[BCOO]]:
+def _blocks(pattern: Any, data: Array, out_avals: Avals, in_avals: Avals) -> list[list[BCOO]]:
     """The Jacobian of each result by each argument, of the elements of the whole in the order of
     the pattern."""
     coo = pattern.tocoo()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from teucer._core.jaxpr import Atom, Var
     from teucer._core.primitive import Axis
     from teucer._core.stage import StageTrace
-    from teucer._core.typing import Aval, Dims, Params, Value
+    from teucer._core.typing import Aval, Dims, Params, Value, Values
     from teucer._lower.context import Context
     from teucer._lower.value import Value as Written
     from teucer._programs.program import Program
@@ -225,12 +225,7 @@ class JaxprCall(Primitive):
 
     @dialects.on_values.rule
     def on_values(
-        self,
-        operands: Sequence[Value],
-        groups: Sequence[int],
-        *,
-        jaxpr: ClosedJaxpr,
-        **params: object,
+        self, operands: Values, groups: Sequence[int], *, jaxpr: ClosedJaxpr, **params: object
     ) -> Any:
         from teucer._dialects.references.discharge import discharged
 
@@ -242,12 +237,7 @@ class JaxprCall(Primitive):
 
     @dialects.on_low.rule
     def on_low(
-        self,
-        operands: Sequence[Value],
-        avals: Sequence[Aval],
-        *,
-        jaxpr: ClosedJaxpr,
-        **params: object,
+        self, operands: Values, avals: Sequence[Aval], *, jaxpr: ClosedJaxpr, **params: object
     ) -> Any:
         from teucer._dialects.high.lowering import lowered, taken_apart
 
@@ -255,12 +245,7 @@ class JaxprCall(Primitive):
         return low.raised(self.on_jaxpr(low.jaxpr, given.low, params, given.sources), operands)
 
     def jvp(
-        self,
-        primals: Sequence[Value],
-        tangents: Sequence[Value],
-        *,
-        jaxpr: ClosedJaxpr,
-        **params: object,
+        self, primals: Values, tangents: Values, *, jaxpr: ClosedJaxpr, **params: object
     ) -> Any:
         moving = [type(t) is not Zero for t in tangents]
         jvp, taken = jvp_of_call(jaxpr, moving)
@@ -268,9 +253,7 @@ class JaxprCall(Primitive):
         operands = (*primals, *[tangents[i] for i in sources])
         return taken(self.on_jaxpr(jvp, operands, params, [*range(len(primals)), *sources]))
 
-    def transpose(
-        self, cts: Sequence[Value], *args: Value, jaxpr: ClosedJaxpr, **params: object
-    ) -> Any:
+    def transpose(self, cts: Values, *args: Value, jaxpr: ClosedJaxpr, **params: object) -> Any:
         linear = [type(x) is Undefined for x in args]
         given = [type(ct) is not Zero for ct in cts]
         transposed, nonzero = transpose_jaxpr(jaxpr, linear, given)

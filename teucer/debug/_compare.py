@@ -18,7 +18,7 @@ from teucer.debug._double import is_inexact, widened
 from teucer.debug._walk import line_of, shown
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Value
+    from teucer._core.typing import Value, Values
 
 
 _ROUNDINGS = 1000
@@ -81,9 +81,7 @@ def first_difference(
     )
 
 
-def _search(
-    closed: ClosedJaxpr, args: Sequence[Value], tolerance: float | None
-) -> Difference | None:
+def _search(closed: ClosedJaxpr, args: Values, tolerance: float | None) -> Difference | None:
     """The first equation that differs in a program that gives the results of all of them."""
     jaxpr = closed.jaxpr
     every = [v for eqn in jaxpr.eqns for v in eqn.outvars]

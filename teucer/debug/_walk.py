@@ -23,7 +23,7 @@ from teucer.lax.linalg import eig_p, eigh_p, svd_p
 if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Value
+    from teucer._core.typing import Value, Values
 
 
 # The number of the result that has a decomposition's eigenvalues or singular values: vectors of
@@ -184,9 +184,7 @@ class Walk:
             loss = Loss(eqn, min(digits, -math.log10(least)), backward, remedy("loss", made))
             self.losses.setdefault(line_of(eqn), []).append(loss)
 
-    def _look_for_faults(
-        self, eqn: Eqn, made: Made, operands: Sequence[Value], outs: Sequence[Value]
-    ) -> None:
+    def _look_for_faults(self, eqn: Eqn, made: Made, operands: Values, outs: Values) -> None:
         if self.nan is None and _any(np.isnan, outs) and not _any(np.isnan, operands):
             self.nan = self._fault("nan", eqn, made, operands, outs)
         new = self.inf is None and _any(np.isinf, outs) and not _any(np.isinf, operands)
@@ -205,9 +203,7 @@ class Walk:
             text = linecache.getline(*where).strip() if where else ""
             self.equal.append(Equal(str(eqn.primitive), eqn.where(""), text, shown(outs[at])))
 
-    def _fault(
-        self, kind: str, eqn: Eqn, made: Made, operands: Sequence[Value], outs: Sequence[Value]
-    ) -> Fault:
+    def _fault(self, kind: str, eqn: Eqn, made: Made, operands: Values, outs: Values) -> Fault:
         where = line_of(eqn)
         place = eqn.where("")
         bad = next(y for y in outs if _any(np.isnan if kind == "nan" else np.isinf, [y]))

@@ -21,7 +21,7 @@ from teucer.lax._attributes import attribute
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array
+    from teucer._core.typing import Arrays
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
@@ -70,9 +70,7 @@ class Composite(Primitive):
             f'name = "{name}", version = {version} : i32',
         )
 
-    def jvp(
-        self, primals: Sequence[Array], tangents: Sequence[object], **params: object
-    ) -> NoReturn:
+    def jvp(self, primals: Arrays, tangents: Sequence[object], **params: object) -> NoReturn:
         raise ValueError(
             "JVP rule for composite not implemented. You can use `jax.custom_jvp` to add support. "
             "See https://docs.jax.dev/en/latest/_autosummary/jax.custom_jvp.html\n"

@@ -150,15 +150,11 @@ class BitcastConvertType(Primitive):
     def lower(self, ctx: Context, x: Value, *, new_dtype: DTypeLike) -> Any:
         return (hlo.bitcast_convert(ctx, x, ctx.avals_out[0]),)
 
-    def jvp(
-        self, primals: Sequence[Array], tangents: Sequence[object], *, new_dtype: DTypeLike
-    ) -> Any:
+    def jvp(self, primals: Arrays, tangents: Sequence[object], *, new_dtype: DTypeLike) -> Any:
         outs = self.call(*primals, new_dtype=new_dtype)
         return outs, (typeof(outs[0]).zero,)
 
-    def batch(
-        self, axis: Axis, args: Sequence[Array], dims: Sequence[int], *, new_dtype: DTypeLike
-    ) -> Any:
+    def batch(self, axis: Axis, args: Arrays, dims: Sequence[int], *, new_dtype: DTypeLike) -> Any:
         return self.call(_structure.moveaxis(args[0], dims[0], 0), new_dtype=new_dtype), (0,)
 
     padded = dialects.through

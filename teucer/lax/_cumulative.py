@@ -27,7 +27,7 @@ from teucer.lax._shapes import rev
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis, Undefined
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import ArrayLike
+    from teucer._core.typing import ArrayLike, Arrays, Avals
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -108,9 +108,7 @@ class Cumulative(Primitive):
             window_dilation=ones,
         )
 
-    def jvp(
-        self, primals: Sequence[Array], tangents: Sequence[Array], *, axis: int, reverse: bool
-    ) -> Any:
+    def jvp(self, primals: Arrays, tangents: Arrays, *, axis: int, reverse: bool) -> Any:
         (x,), (t,) = primals, tangents
         if np.shape(x)[axis] == 0:
             return self.call(x, axis=axis, reverse=reverse), (t,)
@@ -121,27 +119,13 @@ class Cumulative(Primitive):
         return (out,), (moved,)
 
     def batch(
-        self,
-        mapped: Axis,
-        args: Sequence[Array],
-        dims: Sequence[int],
-        /,
-        *,
-        axis: int,
-        reverse: bool,
+        self, mapped: Axis, args: Arrays, dims: Sequence[int], /, *, axis: int, reverse: bool
     ) -> Any:
         return self.call(*args, axis=axis + (axis >= dims[0]), reverse=reverse), dims
 
     @dialects.padded.rule
     def padded(
-        self,
-        sizes: Sizes,
-        args: Sequence[Array],
-        avals: Sequence[ShapedArray],
-        outs: Sequence[Array],
-        *,
-        axis: int,
-        reverse: bool,
+        self, sizes: Sizes, args: Arrays, avals: Avals, outs: Arrays, *, axis: int, reverse: bool
     ) -> Any:
         (x,), (aval,) = args, avals
         # Padding behind the elements comes first in a backward scan.
@@ -170,9 +154,7 @@ def _product_tangent(a: Sequence[Array], b: Sequence[Array]) -> Any:
     return [mul(a[0], b[0]), add(mul(a[1], b[0]), mul(a[0], b[1]))]
 
 
-def _weighted(
-    y: Array, a: Sequence[Array], b: Sequence[Array], weight: Callable[[Any], Any]
-) -> Any:
+def _weighted(y: Array, a: Arrays, b: Arrays, weight: Callable[[Any], Any]) -> Any:
     """The tangent of y, made of a and b: each one's by its weight; if both are equal to y, by
     half."""
     eq, full = _elementwise.eq, _structure.full

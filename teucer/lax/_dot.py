@@ -28,7 +28,7 @@ from teucer.lax._structure import convert_element_type, transpose
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Aval, Avals, Dims, DType, Params, Partition
+    from teucer._core.typing import Arrays, Aval, Avals, Dims, DType, Params, Partition, Values
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -252,12 +252,7 @@ class DotGeneral(Primitive):
         )
         return (hlo.convert(ctx, out, aval.dtype),)
 
-    def jvp(
-        self,
-        primals: Sequence[Array],
-        tangents: Sequence[object],
-        **params: Unpack[DotGeneralParams],
-    ) -> Any:
+    def jvp(self, primals: Arrays, tangents: Values, **params: Unpack[DotGeneralParams]) -> Any:
         return bilinear_jvp(self, primals, tangents, params)
 
     def transpose(
@@ -310,13 +305,7 @@ class DotGeneral(Primitive):
         return _as_operand(out, rhs, order)
 
     def batch(
-        self,
-        axis: Axis,
-        args: Sequence[Array],
-        dims: Dims,
-        *,
-        dimension_numbers: Any,
-        **params: Any,
+        self, axis: Axis, args: Arrays, dims: Dims, *, dimension_numbers: Any, **params: Any
     ) -> Any:
         (lhs_dim, rhs_dim), (lhs, rhs) = dims, args
         (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers

@@ -35,7 +35,7 @@ from teucer.lax._structure import canonical_axis, canonical_shape
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Aval, Dims, Size
+    from teucer._core.typing import Arrays, Aval, Dims, Size, Values
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -117,21 +117,13 @@ class DynamicSlice(Primitive):
         return (hlo.dynamic_slice(ctx, x, starts, slice_sizes),)
 
     def jvp(
-        self,
-        primals: Sequence[ArrayLike],
-        tangents: Sequence[object],
-        *,
-        slice_sizes: Sequence[int],
+        self, primals: Sequence[ArrayLike], tangents: Values, *, slice_sizes: Sequence[int]
     ) -> Any:
         outs = self.call(*primals, slice_sizes=slice_sizes)
         return outs, self.call(tangents[0], *primals[1:], slice_sizes=slice_sizes)
 
     def transpose(
-        self,
-        cts: Sequence[object],
-        x: Array | Undefined,
-        *starts: object,
-        slice_sizes: Sequence[int],
+        self, cts: Values, x: Array | Undefined, *starts: object, slice_sizes: Sequence[int]
     ) -> Any:
         zeros = _structure.zeros(x.aval.strengthen().cotangent_aval())
         return (dynamic_update_slice_p.call(zeros, *cts, *starts)[0], *(None for _ in starts))
@@ -236,11 +228,7 @@ class DynamicUpdateSlice(Primitive):
         return outs, self.call(tx, tu, *primals[2:])
 
     def transpose(
-        self,
-        cts: Sequence[object],
-        x: Array | Undefined,
-        update: Array | Undefined,
-        *starts: object,
+        self, cts: Values, x: Array | Undefined, update: Array | Undefined, *starts: object
     ) -> Any:
         (ct,) = cts
         shape = update.aval.shape if type(update) is Undefined else np.shape(update)
@@ -275,9 +263,7 @@ class DynamicUpdateSlice(Primitive):
         )
 
     @dialects.padded.rule
-    def padded(
-        self, sizes: Sizes, args: Sequence[Array], avals: Sequence[Aval], outs: Sequence[Array]
-    ) -> Any:
+    def padded(self, sizes: Sizes, args: Arrays, avals: Sequence[Aval], outs: Arrays) -> Any:
         x, update, *starts = args
         starts = sizes.clamped(starts, avals[0].shape, avals[1].shape)
         inside = sizes.inside(avals[1].shape)

@@ -29,7 +29,7 @@ from teucer.lax._costs import CHEAP, EXPENSIVE, FUSED
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, ArrayLike, Dims, DType, DTypeLike, Params, Size
+    from teucer._core.typing import Array, ArrayLike, Dims, DType, DTypeLike, Params, Size, Values
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
@@ -251,9 +251,7 @@ class Elementwise(Primitive):
             return (ctx.op1(self.lowering, xs, aval),)
         return (self.lowering(ctx, *xs, **params),)
 
-    def jvp(
-        self, primals: Sequence[ArrayLike], tangents: Sequence[object], **params: object
-    ) -> Any:
+    def jvp(self, primals: Sequence[ArrayLike], tangents: Values, **params: object) -> Any:
         outs = self.call(*primals, **params)
         (y,) = outs
         rules = self.tangents
@@ -271,9 +269,7 @@ class Elementwise(Primitive):
                 total = term if total is None else array_ops.add_cotangents(total, term)
         return outs, (typeof(y).zero if total is None else total,)
 
-    def transpose(
-        self, cts: Sequence[object], *args: ArrayLike | Undefined, **params: object
-    ) -> Any:
+    def transpose(self, cts: Values, *args: ArrayLike | Undefined, **params: object) -> Any:
         (ct,) = cts
         out: list[Any] = []
         for i, x in enumerate(args):

@@ -25,7 +25,7 @@ from teucer.lax._structure import Linear, broadcast_to, convert_element_type, nu
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis, Undefined
-    from teucer._core.typing import ArrayLike, Aval, Avals, Params
+    from teucer._core.typing import ArrayLike, Arrays, Aval, Avals, Params
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -130,12 +130,7 @@ class Fft(Linear):
         )
 
     def transpose(
-        self,
-        cts: Sequence[Array],
-        x: Array | Undefined,
-        *,
-        fft_type: FftType,
-        fft_lengths: Sequence[int],
+        self, cts: Arrays, x: Array | Undefined, *, fft_type: FftType, fft_lengths: Sequence[int]
     ) -> Any:
         (ct,) = cts
         if fft_type in (FftType.FFT, FftType.IFFT):
@@ -158,9 +153,7 @@ class Fft(Linear):
         scale = (weights / math.prod(fft_lengths)).astype(aval.dtype)
         return (mul(conj(half), broadcast_to(scale, aval.shape, (aval.ndim - 1,))),)
 
-    def batch(
-        self, axis: Axis, args: Sequence[Array], dims: Sequence[int], **params: object
-    ) -> Any:
+    def batch(self, axis: Axis, args: Arrays, dims: Sequence[int], **params: object) -> Any:
         return self.call(array_ops.moveaxis(args[0], dims[0], 0), **params), (0,)
 
     @dialects.padded.rule

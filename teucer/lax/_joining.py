@@ -29,7 +29,7 @@ from teucer.lax._structure import Linear, canonical_axis
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Aval, Dims, HostArray, Size
+    from teucer._core.typing import Arrays, Aval, Avals, Dims, HostArray, Size
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -124,13 +124,7 @@ class Concatenate(_Joins):
 
     @dialects.padded.rule
     def padded(
-        self,
-        sizes: Sizes,
-        args: Sequence[Array],
-        avals: Sequence[Aval],
-        outs: Sequence[ShapedArray],
-        *,
-        dimension: int,
+        self, sizes: Sizes, args: Arrays, avals: Sequence[Aval], outs: Avals, *, dimension: int
     ) -> Any:
         lengths = [aval.shape[dimension] for aval in avals]
         (y,) = self.call(*args, dimension=dimension)
@@ -232,9 +226,7 @@ class Unstack(Linear):
     def transpose(self, cts: Sequence[object], x: ArrayLike | Undefined, *, axis: int) -> Any:
         return stack_p.call(*map(array_ops.instantiate, cts), axis=axis)
 
-    def batch(
-        self, mapped: Axis, args: Sequence[Array], dims: Sequence[int], /, *, axis: int
-    ) -> Any:
+    def batch(self, mapped: Axis, args: Arrays, dims: Sequence[int], /, *, axis: int) -> Any:
         outs = self.call(array_ops.moveaxis(args[0], dims[0], 0), axis=axis + 1)
         return outs, (0,) * len(outs)
 
@@ -286,14 +278,7 @@ class Split(Linear):
         return concatenate_p.call(*map(array_ops.instantiate, cts), dimension=axis)
 
     def batch(
-        self,
-        mapped: Axis,
-        args: Sequence[Array],
-        dims: Sequence[int],
-        /,
-        *,
-        sizes: Sequence[int],
-        axis: int,
+        self, mapped: Axis, args: Arrays, dims: Sequence[int], /, *, sizes: Sequence[int], axis: int
     ) -> Any:
         (dim,) = dims
         outs = self.call(*args, sizes=sizes, axis=axis + (axis >= dim))
@@ -368,13 +353,7 @@ class Tile(Linear):
 
     @dialects.padded.rule
     def padded(
-        self,
-        sizes: Sizes,
-        args: Sequence[Array],
-        avals: Sequence[ShapedArray],
-        outs: Sequence[ShapedArray],
-        *,
-        reps: Sequence[int],
+        self, sizes: Sizes, args: Arrays, avals: Avals, outs: Avals, *, reps: Sequence[int]
     ) -> Any:
         (x,), (aval,) = args, avals
         for a, (n, times) in enumerate(zip(aval.shape, reps, strict=True)):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, ArrayLike, Dim, Dims, DTypeLike
+    from teucer._core.typing import Array, ArrayLike, Arrays, Avals, Dim, Dims, DTypeLike, Values
     from teucer._dynamic.padding import Sizes
 
 
@@ -64,14 +64,7 @@ class DynamicSize(Primitive):
 
     @dialects.padded.rule
     def padded(
-        self,
-        sizes: Sizes,
-        args: Sequence[object],
-        avals: Sequence[ShapedArray],
-        outs: Sequence[Array],
-        *,
-        dim: Any,
-        checked: bool,
+        self, sizes: Sizes, args: Values, avals: Avals, outs: Arrays, *, dim: Any, checked: bool
     ) -> Any:
         sizes.define(dim, *args, checked=checked)
         return args

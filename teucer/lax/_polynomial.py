@@ -24,7 +24,7 @@ from teucer.lax._joining import concatenate
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Dims
+    from teucer._core.typing import Dims, Tangents
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
@@ -81,11 +81,7 @@ class Polynomial(Primitive):
         return ctx.trace(lambda x, *terms: (_horner(x, terms),), x, *coeffs)
 
     def jvp(
-        self,
-        primals: Sequence[ArrayLike],
-        tangents: Sequence[Array | Zero],
-        *,
-        unroll: int | None = None,
+        self, primals: Sequence[ArrayLike], tangents: Tangents, *, unroll: int | None = None
     ) -> Any:
         outs = self.call(*primals, unroll=unroll)
         (x, *coeffs), (t, *moved) = primals, tangents

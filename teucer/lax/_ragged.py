@@ -39,7 +39,7 @@ from teucer.lax._structure import (
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import ArrayLike, Dims, Params
+    from teucer._core.typing import ArrayLike, Dims, Params, Values
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
@@ -151,9 +151,7 @@ class RaggedDotGeneral(Primitive):
     ) -> Any:
         return ctx.trace(lambda *xs: (_as_dots(*xs, **params),), lhs, rhs, group_sizes)
 
-    def jvp(
-        self, primals: Sequence[ArrayLike], tangents: Sequence[object], **params: object
-    ) -> Any:
+    def jvp(self, primals: Sequence[ArrayLike], tangents: Values, **params: object) -> Any:
         lhs, rhs, sizes = primals
         outs = self.call(lhs, rhs, sizes, **params)
         tangent: Any = typeof(outs[0]).zero

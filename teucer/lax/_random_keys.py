@@ -29,7 +29,7 @@ from teucer.lax._structure import reshape_p
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, ArrayLike, Dims, Params, Size
+    from teucer._core.typing import Array, ArrayLike, Arrays, Dims, Params, Size
     from teucer._lower.context import Context
 
 
@@ -176,12 +176,7 @@ class KeyPrimitive(Primitive):
 
 
 def _padded_draw(
-    primitive: Primitive,
-    sizes: Any,
-    args: Sequence[Array],
-    outs: Any,
-    shape: Sequence[Size],
-    params: Params,
+    primitive: Primitive, sizes: Any, args: Arrays, outs: Any, shape: Sequence[Size], params: Params
 ) -> Any:
     """The bits of a key for an array of dynamic shape: element i is drawn by its number i, whatever
     the size."""

@@ -36,7 +36,7 @@ from teucer.lax._shapes import bumped
 from teucer.lax._structure import check_axes, reduce_sum_p
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Aval, Axes, Dims, Params, Partition
+    from teucer._core.typing import Arrays, Aval, Axes, Dims, Params, Partition, Values
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -109,9 +109,7 @@ class Reduction(Primitive):
             return (hlo.extreme(ctx, x, init, axes, self.op),)
         return hlo.reduce(ctx, [x], [init], axes, scalar_body(ctx, self.op))
 
-    def batch(
-        self, axis: object, args: Sequence[Array], dims: Sequence[int], *, axes: Sequence[int]
-    ) -> Any:
+    def batch(self, axis: object, args: Arrays, dims: Sequence[int], *, axes: Sequence[int]) -> Any:
         (dim,) = dims
         return self.call(*args, axes=bumped(axes, dim)), (dim - sum(a < dim for a in axes),)
 
@@ -141,9 +139,7 @@ class Extreme(Reduction):
     def combines(self, kind: UnreducedKind) -> bool:
         return bool(self.op == f"{kind.name}imum")
 
-    def jvp(
-        self, primals: Sequence[Array], tangents: Sequence[Array], *, axes: Sequence[int]
-    ) -> Any:
+    def jvp(self, primals: Arrays, tangents: Arrays, *, axes: Sequence[int]) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, axes=axes)
         shape = [1 if i in axes else d for i, d in enumerate(np.shape(x))]
@@ -194,13 +190,7 @@ class ExtremeOfParts(Primitive):
         )
 
     def batch(
-        self,
-        axis: Axis,
-        args: Sequence[Array],
-        dims: Sequence[int],
-        *,
-        axes: Axes,
-        out_sharding: Partition,
+        self, axis: Axis, args: Arrays, dims: Sequence[int], *, axes: Axes, out_sharding: Partition
     ) -> Any:
         (x,), (dim,) = args, dims
         at, ndim = dim - sum(a < dim for a in axes), typeof(x).ndim - 1 - len(axes)
@@ -218,9 +208,7 @@ class Product(Reduction):
 
     __slots__ = ()
 
-    def jvp(
-        self, primals: Sequence[Array], tangents: Sequence[Array], *, axes: Sequence[int]
-    ) -> Any:
+    def jvp(self, primals: Arrays, tangents: Arrays, *, axes: Sequence[int]) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, axes=axes)
         if not axes:
@@ -294,10 +282,7 @@ class Reduce(Primitive):
         return hlo.reduce(ctx, xs, values[n:], dimensions, lambda *ab: ctx.inline(jaxpr, *ab))
 
     def jvp(
-        self,
-        primals: Sequence[ArrayLike],
-        tangents: Sequence[object],
-        **params: Unpack[ReduceParams],
+        self, primals: Sequence[ArrayLike], tangents: Values, **params: Unpack[ReduceParams]
     ) -> Any:
         outs = self.call(*primals, **params)
         _, moved = jvp_flat(

@@ -39,7 +39,7 @@ from teucer.lax._reference_parts import part_aval as _part_aval
 if TYPE_CHECKING:
     from teucer._core.jaxpr import Eqn
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, ArrayLike, Dims, Params, Value
+    from teucer._core.typing import Array, ArrayLike, Arrays, Avals, Dims, Params, Value, Values
 
 
 def _copy(x: ArrayLike) -> Any:
@@ -193,12 +193,7 @@ class Swap(_OnReference):
         return outs, self.call(t, array_ops.instantiate(tangents[1]), *primals[2:], views=views)
 
     def transpose(
-        self,
-        cts: Sequence[object],
-        ref: Any,
-        value: Array | Undefined,
-        *places: object,
-        views: Views,
+        self, cts: Values, ref: Any, value: Array | Undefined, *places: object, views: Views
     ) -> Any:
         (ct,) = self.call(ref.ref(), array_ops.instantiate(cts[0]), *places, views=views)
         return (None, ct if type(value) is Undefined else None, *(None,) * len(places))
@@ -253,12 +248,7 @@ class AddUpdate(_OnReference):
         return (), ()
 
     def transpose(
-        self,
-        cts: Sequence[object],
-        ref: Any,
-        value: Array | Undefined,
-        *places: object,
-        views: Views,
+        self, cts: Values, ref: Any, value: Array | Undefined, *places: object, views: Views
     ) -> Any:
         if type(value) is not Undefined:
             return (None,) * (2 + len(places))
@@ -332,9 +322,7 @@ def _made(ref: object) -> str:
     )
 
 
-def _write_batch(
-    operation: str, axis: Any, args: Sequence[Value], dims: Dims, views: Views
-) -> None:
+def _write_batch(operation: str, axis: Any, args: Values, dims: Dims, views: Views) -> None:
     """Write a batch of values at a batch of places: the whole array is read and written."""
     ref, value, *places = args
     aval = typeof(ref)
@@ -431,12 +419,7 @@ class EmptyRef(_Making):
 
     @dialects.on_low.rule
     def on_low(
-        self,
-        operands: Sequence[Array],
-        avals: Sequence[ShapedArray],
-        *,
-        aval: ShapedArray,
-        memory_space: object,
+        self, operands: Arrays, avals: Avals, *, aval: ShapedArray, memory_space: object
     ) -> Any:
         refs = [self.call(aval=low, memory_space=memory_space)[0] for low in aval.lo_ty()]
         return (RefType(aval, memory_space).raise_val(*refs),)
@@ -451,12 +434,7 @@ class EmptyRef(_Making):
         return (Cell(RefType(aval, memory_space), array_ops.zeros(aval)),)
 
     def jvp(
-        self,
-        primals: Sequence[Array],
-        tangents: Sequence[object],
-        *,
-        aval: ShapedArray,
-        memory_space: object,
+        self, primals: Arrays, tangents: Values, *, aval: ShapedArray, memory_space: object
     ) -> Any:
         outs = self.call(aval=aval, memory_space=memory_space)
         tangent = aval.tangent_aval()
@@ -467,13 +445,7 @@ class EmptyRef(_Making):
         )
 
     def batch(
-        self,
-        axis: Axis,
-        args: Sequence[Array],
-        dims: Dims,
-        *,
-        aval: ShapedArray,
-        memory_space: object,
+        self, axis: Axis, args: Arrays, dims: Dims, *, aval: ShapedArray, memory_space: object
     ) -> Any:
         return self.call(
             aval=unmapped_aval(aval, 0, axis.size, axis.explicit), memory_space=memory_space

@@ -36,8 +36,7 @@ from teucer.lax._structure import Linear, canonical_axis, canonical_shape
 if TYPE_CHECKING:
     from teucer._core.jaxpr import ClosedJaxpr
     from teucer._core.primitive import Axis, Undefined
-    from teucer._core.types import Zero
-    from teucer._core.typing import Size
+    from teucer._core.typing import Arrays, Avals, Size, Tangents
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
 
@@ -156,9 +155,7 @@ class Rev(Linear):
     def lower(self, ctx: Context, x: Value, *, dimensions: Sequence[int]) -> Any:
         return (hlo.reverse(ctx, x, dimensions),)
 
-    def transpose(
-        self, cts: Sequence[Array | Zero], x: Array | Undefined, *, dimensions: Sequence[int]
-    ) -> Any:
+    def transpose(self, cts: Tangents, x: Array | Undefined, *, dimensions: Sequence[int]) -> Any:
         return self.call(*cts, dimensions=dimensions)
 
     def batch(
@@ -168,13 +165,7 @@ class Rev(Linear):
 
     @dialects.padded.rule
     def padded(
-        self,
-        sizes: Sizes,
-        args: Sequence[Array],
-        avals: Sequence[ShapedArray],
-        outs: Sequence[ShapedArray],
-        *,
-        dimensions: Sequence[int],
+        self, sizes: Sizes, args: Arrays, avals: Avals, outs: Avals, *, dimensions: Sequence[int]
     ) -> Any:
         ((aval,), (x,)) = avals, self.call(*args, dimensions=dimensions)
         # The padding behind the elements is now in front of them.
@@ -213,9 +204,7 @@ class Squeeze(Linear):
     def lower(self, ctx: Context, x: Value, *, dimensions: Sequence[int]) -> Any:
         return (hlo.reshape(ctx, x, ctx.avals_out[0].shape),)
 
-    def transpose(
-        self, cts: Sequence[Array], x: Array | Undefined, *, dimensions: Sequence[int]
-    ) -> Any:
+    def transpose(self, cts: Arrays, x: Array | Undefined, *, dimensions: Sequence[int]) -> Any:
         return (_structure.reshape(cts[0], x.aval.shape),)
 
     def batch(

@@ -26,7 +26,7 @@ from teucer.lax._structure import Linear, canonical_axis
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Atom, Dims, DTypeLike, Size
+    from teucer._core.typing import Arrays, Atom, Avals, Dims, DTypeLike, Size, Values
     from teucer._devices.partition import Labels
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
@@ -106,9 +106,7 @@ class Slice(Linear):
             hlo.slice(ctx, x, start_indices, limit_indices, strides or (1,) * len(start_indices)),
         )
 
-    def transpose(
-        self, cts: Sequence[Array], x: Array | Undefined, **params: Unpack[SliceParams]
-    ) -> Any:
+    def transpose(self, cts: Arrays, x: Array | Undefined, **params: Unpack[SliceParams]) -> Any:
         start_indices = params["start_indices"]
         (ct,) = cts
         config = []
@@ -124,9 +122,7 @@ class Slice(Linear):
             ct, _structure.full((), 0, typeof(ct).dtype), padding_config=tuple(config)
         )
 
-    def batch(
-        self, axis: Axis, args: Sequence[Array], dims: Dims, **params: Unpack[SliceParams]
-    ) -> Any:
+    def batch(self, axis: Axis, args: Arrays, dims: Dims, **params: Unpack[SliceParams]) -> Any:
         start_indices, limit_indices, strides = (
             params["start_indices"],
             params["limit_indices"],
@@ -163,12 +159,7 @@ class Slice(Linear):
 
     @dialects.padded.rule
     def padded(
-        self,
-        sizes: Sizes,
-        args: Sequence[object],
-        avals: Sequence[ShapedArray],
-        outs: Sequence[ShapedArray],
-        **params: Unpack[SliceParams],
+        self, sizes: Sizes, args: Values, avals: Avals, outs: Avals, **params: Unpack[SliceParams]
     ) -> Any:
         start_indices = params["start_indices"]
         steps = params["strides"] or (1,) * len(start_indices)
@@ -282,9 +273,7 @@ class Pad(Primitive):
         low, high, interior = zip(*padding_config, strict=True) if padding_config else ((), (), ())
         return (rare_hlo.pad(ctx, x, value, low, high, interior, ctx.avals_out[0].strengthen()),)
 
-    def jvp(
-        self, primals: Sequence[ArrayLike], tangents: Sequence[object], *, padding_config: object
-    ) -> Any:
+    def jvp(self, primals: Sequence[ArrayLike], tangents: Values, *, padding_config: object) -> Any:
         outs = self.call(*primals, padding_config=padding_config)
         if all(type(t) is Zero for t in tangents):
             return outs, (typeof(outs[0]).zero,)

@@ -30,7 +30,7 @@ from teucer.lax._structure import canonical_axis, full
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import ArrayLike, Aval, Dims
+    from teucer._core.typing import ArrayLike, Arrays, Aval, Avals, Dims, Tangents, Values
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -74,9 +74,7 @@ def take_along(x: ArrayLike, places: Any, axis: int) -> Any:
     )[0]
 
 
-def _taken(
-    tangents: Sequence[Any], avals: Sequence[ShapedArray], places: object, axis: int
-) -> tuple[Any, ...]:
+def _taken(tangents: Sequence[Any], avals: Avals, places: object, axis: int) -> tuple[Any, ...]:
     """Tangents moved to where the elements went; Zero stays Zero."""
     return tuple(
         aval.zero if type(t) is Zero else take_along(t, places, axis)
@@ -160,19 +158,14 @@ class Sort(Primitive):
         )
 
     def jvp(
-        self,
-        primals: Sequence[ArrayLike],
-        tangents: Sequence[Array | Zero],
-        **params: Unpack[SortParams],
+        self, primals: Sequence[ArrayLike], tangents: Tangents, **params: Unpack[SortParams]
     ) -> Any:
         dimension = params["dimension"]
         places = broadcasted_iota(np.int32, np.shape(primals[0]), dimension)
         *outs, places = self.call(*primals, places, **params)
         return tuple(outs), _taken(tangents, [typeof(y) for y in outs], places, dimension)
 
-    def batch(
-        self, axis: Axis, args: Sequence[Array], dims: Dims, **params: Unpack[SortParams]
-    ) -> Any:
+    def batch(self, axis: Axis, args: Arrays, dims: Dims, **params: Unpack[SortParams]) -> Any:
         dimension = params["dimension"]
         at = next(d for d in dims if d is not None)
         xs = [array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)]
@@ -309,9 +302,7 @@ class TopK(Primitive):
         )
         return tuple(hlo.transpose(ctx, y, order) for y in found)
 
-    def jvp(
-        self, primals: Sequence[Array], tangents: Sequence[object], *, k: int, axis: int
-    ) -> Any:
+    def jvp(self, primals: Arrays, tangents: Sequence[object], *, k: int, axis: int) -> Any:
         outs = self.call(*primals, k=k, axis=axis)
         return outs, (*_taken(tangents, [typeof(outs[0])], outs[1], axis), typeof(outs[1]).zero)
 
@@ -396,22 +387,13 @@ class ApproxTopK(Primitive):
 
         return ctx.trace(exact, x)
 
-    def jvp(
-        self,
-        primals: Sequence[Array],
-        tangents: Sequence[object],
-        **params: Unpack[ApproxTopKParams],
-    ) -> Any:
+    def jvp(self, primals: Arrays, tangents: Values, **params: Unpack[ApproxTopKParams]) -> Any:
         outs = self.call(*primals, **params)
         axis = canonical_axis(params["reduction_dimension"], np.ndim(primals[0]), "approx_top_k")
         return outs, (*_taken(tangents, [typeof(outs[0])], outs[1], axis), typeof(outs[1]).zero)
 
     def batch(
-        self,
-        axis: Axis,
-        args: Sequence[Array],
-        dims: Sequence[int],
-        **params: Unpack[ApproxTopKParams],
+        self, axis: Axis, args: Arrays, dims: Sequence[int], **params: Unpack[ApproxTopKParams]
     ) -> Any:
         at = canonical_axis(params["reduction_dimension"], np.ndim(args[0]) - 1, "approx_top_k")
         return self.call(*args, **{**params, "reduction_dimension": at + (at >= dims[0])}), (

@@ -41,7 +41,17 @@ from teucer.lax._window_shapes import (
 if TYPE_CHECKING:
     from teucer._core.jaxpr import ClosedJaxpr
     from teucer._core.primitive import Axis, Undefined
-    from teucer._core.typing import Array, ArrayLike, Aval, Dims, DTypeLike, Size
+    from teucer._core.typing import (
+        Array,
+        ArrayLike,
+        Arrays,
+        Aval,
+        Avals,
+        Dims,
+        DTypeLike,
+        Size,
+        Tangents,
+    )
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -93,11 +103,7 @@ class _WindowReduction(Primitive):
         return _lower(ctx, [x], [init], reductions.scalar_body(ctx, self.op), Windows(**windows))
 
     def batch(
-        self,
-        axis: Axis,
-        args: Sequence[Array],
-        dims: Sequence[int],
-        **windows: Unpack[WindowParams],
+        self, axis: Axis, args: Arrays, dims: Sequence[int], **windows: Unpack[WindowParams]
     ) -> Any:
         return self.call(*args, **Windows(**windows).at(dims[0])._asdict()), dims
 
@@ -166,9 +172,7 @@ class WindowSum(_WindowReduction):
     ) -> Any:
         return self.call(*primals, **windows), self.call(*tangents, **windows)
 
-    def transpose(
-        self, cts: Sequence[Array], x: Array | Undefined, **windows: Unpack[WindowParams]
-    ) -> Any:
+    def transpose(self, cts: Arrays, x: Array | Undefined, **windows: Unpack[WindowParams]) -> Any:
         (ct,) = cts
         w, shape = Windows(**windows), x.aval.shape
         if 0 in shape or 0 in np.shape(ct):
@@ -198,9 +202,7 @@ class WindowExtreme(_WindowReduction):
 
     __slots__ = ()
 
-    def jvp(
-        self, primals: Sequence[Array], tangents: Sequence[Array], **windows: Unpack[WindowParams]
-    ) -> Any:
+    def jvp(self, primals: Arrays, tangents: Arrays, **windows: Unpack[WindowParams]) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, **windows)
         select = _elementwise.ge_p if self.op == "maximum" else _elementwise.le_p
@@ -350,12 +352,7 @@ class ReduceWindow(Primitive):
         return _lower(ctx, values[:n], values[n:], lambda *ab: ctx.inline(jaxpr, *ab), w)
 
     def jvp(
-        self,
-        primals: Sequence[ArrayLike],
-        tangents: Sequence[Array | Zero],
-        *,
-        jaxpr: ClosedJaxpr,
-        **params: Any,
+        self, primals: Sequence[ArrayLike], tangents: Tangents, *, jaxpr: ClosedJaxpr, **params: Any
     ) -> Any:
         outs = self.call(*primals, jaxpr=jaxpr, **params)
         _, moved = jvp_flat(
@@ -557,12 +554,7 @@ class SelectAndGatherAdd(Primitive):
 
     @dialects.padded.rule
     def padded(
-        self,
-        sizes: Sequence[Size],
-        args: Sequence[Array],
-        avals: Sequence[ShapedArray],
-        outs: Sequence[Array],
-        **params: object,
+        self, sizes: Sequence[Size], args: Arrays, avals: Avals, outs: Arrays, **params: object
     ) -> Any:
         check_batch_only(sizes, avals, params)
         return self.call(*args, **params)
@@ -676,12 +668,7 @@ class SelectAndScatterAdd(Primitive):
 
     @dialects.padded.rule
     def padded(
-        self,
-        sizes: Sequence[Size],
-        args: Sequence[Array],
-        avals: Sequence[ShapedArray],
-        outs: Sequence[Array],
-        **params: object,
+        self, sizes: Sequence[Size], args: Arrays, avals: Avals, outs: Arrays, **params: object
     ) -> Any:
         check_batch_only(sizes, avals, params)
         return self.call(*args, **params)
@@ -757,12 +744,7 @@ class SelectAndScatter(Primitive):
 
     @dialects.padded.rule
     def padded(
-        self,
-        sizes: Sequence[Size],
-        args: Sequence[Array],
-        avals: Sequence[ShapedArray],
-        outs: Sequence[Array],
-        **params: object,
+        self, sizes: Sequence[Size], args: Arrays, avals: Avals, outs: Arrays, **params: object
     ) -> Any:
         check_batch_only(sizes, avals, params)
         return self.call(*args, **params)

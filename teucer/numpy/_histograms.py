@@ -34,7 +34,7 @@ from teucer.numpy._ranges import linspace
 from teucer.numpy._sorting import searchsorted
 
 if TYPE_CHECKING:
-    from teucer._core.typing import DType, DTypeLike
+    from teucer._core.typing import Arrays, DType, DTypeLike
     from teucer._devices.specs import OutSharding
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
@@ -291,9 +291,7 @@ def histogramdd(
 
 
 @fast(static=("density",))
-def _histogram_dd(
-    points: Array, edges: Sequence[Array], weights: Array | None, density: bool
-) -> Any:
+def _histogram_dd(points: Array, edges: Arrays, weights: Array | None, density: bool) -> Any:
     shape = tuple(e.shape[0] - 1 for e in edges)
     flat = _structure.full((points.shape[0],), 0, np.int32)
     inside = _structure.full((points.shape[0],), True, np.dtype(bool))

@@ -20,7 +20,7 @@ from teucer.numpy._operands import axis_of, operand
 from teucer.numpy._promotion import broadcast_shapes
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Params
+    from teucer._core.typing import Arrays, Params
 
 __all__ = ["apply_along_axis", "apply_over_axes", "vectorize"]
 
@@ -104,11 +104,7 @@ def vectorize(
 
 
 def _vectorized(
-    call: Callable[..., object],
-    xs: Sequence[Array],
-    inputs: _Core,
-    outputs: _Core | None,
-    note: str,
+    call: Callable[..., object], xs: Arrays, inputs: _Core, outputs: _Core | None, note: str
 ) -> Any:
     sizes: dict[str, Any] = {}
     loops = []

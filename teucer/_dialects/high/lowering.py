@@ -23,7 +23,7 @@ from teucer._dialects.references.discharge import with_literals
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
-    from teucer._core.typing import Aval, Params, Value
+    from teucer._core.typing import Aval, Params, Value, Values
 
 
 def has_high_boundary(jaxpr: Jaxpr) -> bool:
@@ -148,13 +148,7 @@ def _lowered(closed: ClosedJaxpr, in_place: bool) -> Low:
     return Low(jaxpr, tuple(closed.out_avals), () if in_place else tuple(ends))
 
 
-def _write(
-    refs: Sequence[Value],
-    first: Sequence[Value],
-    last: Sequence[Value],
-    begin: AvalQDD,
-    end: AvalQDD,
-) -> None:
+def _write(refs: Values, first: Values, last: Values, begin: AvalQDD, end: AvalQDD) -> None:
     """Store the low values of a value, at the end of a loop's step, in references."""
     refuse_other_state(begin, end, "a step of a loop leaves it holding something else than before")
     for ref, old, new in zip(refs, first, last, strict=True):

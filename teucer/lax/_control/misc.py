@@ -32,7 +32,7 @@ from teucer.lax._control.iteration import run_scan
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis, Undefined
-    from teucer._core.typing import ArrayLike, Dims
+    from teucer._core.typing import ArrayLike, Arrays, Dims, Tangents
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
@@ -343,9 +343,7 @@ class DceSink(Primitive):
     def shard(self, x: ShapedArray, **params: object) -> Labels:
         return Labels([tuple((0, axis) for axis in range(x.ndim))], [])
 
-    def jvp(
-        self, primals: Sequence[Array], tangents: Sequence[Array | Zero], **params: object
-    ) -> Any:
+    def jvp(self, primals: Arrays, tangents: Tangents, **params: object) -> Any:
         return self.call(*primals, **params), ()
 
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.stage import StageTrace
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array, ArrayLike, Dims, Params, Value
+    from teucer._core.typing import Array, ArrayLike, Arrays, Avals, Dims, Params, Value
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._transform.partial import PartialTrace
@@ -408,12 +408,7 @@ class Scan(Primitive):
 
     @dialects.padded.rule
     def padded(
-        self,
-        sizes: Sizes,
-        args: Sequence[Array],
-        avals: Sequence[ShapedArray],
-        outs: Sequence[ShapedArray],
-        **params: Unpack[ScanParams],
+        self, sizes: Sizes, args: Arrays, avals: Avals, outs: Avals, **params: Unpack[ScanParams]
     ) -> Any:
         length, num_consts, num_carry = params["length"], params["num_consts"], params["num_carry"]
         (inner,), given = sizes.together((params["jaxpr"],))

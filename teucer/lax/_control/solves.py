@@ -37,7 +37,7 @@ from teucer.lax._control.bodies import (
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array, ArrayLike, Dims, Params
+    from teucer._core.typing import Array, ArrayLike, Avals, Dims, Params
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -303,12 +303,7 @@ def custom_linear_solve(
 
 
 def _check_solution(
-    fun: Callable[..., object],
-    name: str,
-    body: Body,
-    tree: PyTreeDef,
-    avals: Sequence[ShapedArray],
-    has_aux: bool,
+    fun: Callable[..., object], name: str, body: Body, tree: PyTreeDef, avals: Avals, has_aux: bool
 ) -> None:
     """Raise unless a function returns arrays like b, with has_aux and something else."""
     out_tree, out_avals = body.out_tree, body.jaxpr.out_avals
@@ -341,9 +336,7 @@ def _transposed(mat: Body, n: int) -> Body:
     return Body(inner, (*extra, *mat.consts), mat.out_tree)
 
 
-def _with_zeros(
-    closed: ClosedJaxpr, nonzero: Sequence[bool], avals: Sequence[ShapedArray]
-) -> ClosedJaxpr:
+def _with_zeros(closed: ClosedJaxpr, nonzero: Sequence[bool], avals: Avals) -> ClosedJaxpr:
     """The jaxpr with zeros for results that it leaves out."""
     if all(nonzero):
         return closed

@@ -52,7 +52,7 @@ from teucer.lax._control.reversal.counted import partially_evaluated
 if TYPE_CHECKING:
     from teucer._core.high import AvalQDD
     from teucer._core.primitive import Axis, Undefined
-    from teucer._core.typing import Array, ArrayLike, Dims, Params
+    from teucer._core.typing import Array, ArrayLike, Arrays, Avals, Dims, Params, Tangents, Values
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._transform.partial import PartialTrace
@@ -127,10 +127,7 @@ class While(Primitive):
 
     @dialects.on_values.rule
     def on_values(
-        self,
-        operands: Sequence[Array],
-        groups: tuple[int | None, ...],
-        **params: Unpack[WhileParams],
+        self, operands: Arrays, groups: tuple[int | None, ...], **params: Unpack[WhileParams]
     ) -> Any:
         """An array that the body changes is carried; the condition reads it there."""
         body_nconsts = params["body_nconsts"]
@@ -238,10 +235,7 @@ class While(Primitive):
         return outs[:n]
 
     def jvp(
-        self,
-        primals: Sequence[ArrayLike],
-        tangents: Sequence[Array | Zero],
-        **params: Unpack[WhileParams],
+        self, primals: Sequence[ArrayLike], tangents: Tangents, **params: Unpack[WhileParams]
     ) -> Any:
         cond_nconsts, body_nconsts = params["cond_nconsts"], params["body_nconsts"]
         cond_consts, body_consts, init = split_list(primals, cond_nconsts, body_nconsts)
@@ -300,9 +294,7 @@ class While(Primitive):
 
         return transposed(self, cts, args, **params)
 
-    def batch(
-        self, axis: Axis, args: Sequence[object], dims: Dims, **params: Unpack[WhileParams]
-    ) -> Any:
+    def batch(self, axis: Axis, args: Values, dims: Dims, **params: Unpack[WhileParams]) -> Any:
         cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts = (
             params["cond_jaxpr"],
             params["body_jaxpr"],
@@ -417,12 +409,7 @@ class While(Primitive):
 
     @dialects.padded.rule
     def padded(
-        self,
-        sizes: Sizes,
-        args: Sequence[Array],
-        avals: Sequence[ShapedArray],
-        outs: Sequence[Array],
-        **params: Unpack[WhileParams],
+        self, sizes: Sizes, args: Arrays, avals: Avals, outs: Arrays, **params: Unpack[WhileParams]
     ) -> Any:
         cond_nconsts = params["cond_nconsts"]
         (cond, body), given = sizes.together((params["cond_jaxpr"], params["body_jaxpr"]))

@@ -313,12 +313,7 @@ class Scatter(Primitive):
         return self.call(x, indices, updates, **{**params, "dimension_numbers": after}), (0,)
 
     def simplify(
-        self,
-        known: Any,
-        x: Atom,
-        indices: Atom,
-        updates: Atom,
-        **params: Unpack[ScatterParams],
+        self, known: Any, x: Atom, indices: Atom, updates: Atom, **params: Unpack[ScatterParams]
     ) -> Any:
         """A choice, where each row has one window and x is one number."""
         if params["update_jaxpr"] is not None:

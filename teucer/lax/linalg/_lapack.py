@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from enum import Enum
 
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, Avals, Dims, Params, Size
+    from teucer._core.typing import Array, Avals, Dims, Params, Size, Values
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -72,12 +72,7 @@ class MatrixPrimitive(Primitive):
 
     @dialects.padded.rule
     def padded(
-        self,
-        sizes: Sizes,
-        args: Sequence[object],
-        avals: Sequence[ShapedArray],
-        outs: Sequence[ShapedArray],
-        **params: object,
+        self, sizes: Sizes, args: Values, avals: Avals, outs: Avals, **params: object
     ) -> Any:
         batch = avals[0].ndim - self.rank
         if not is_constant([n for aval in (*avals, *outs) for n in aval.shape[batch:]]):

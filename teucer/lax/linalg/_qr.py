@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, final, overload
 
 import numpy as np
@@ -31,6 +30,7 @@ from teucer.lax.linalg._matrices import (
 from teucer.lax.linalg._solve import triangular_solve
 
 if TYPE_CHECKING:
+    from teucer._core.typing import Arrays, Values
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
@@ -218,12 +218,7 @@ class Qr(_lapack.MatrixPrimitive):
         return ctx.trace(lambda x: _qr(x, **params), x)
 
     def jvp(
-        self,
-        primals: Sequence[Array],
-        tangents: Sequence[object],
-        *,
-        full_matrices: bool,
-        **params: object,
+        self, primals: Arrays, tangents: Values, *, full_matrices: bool, **params: object
     ) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, full_matrices=full_matrices, **params)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -17,6 +16,7 @@ from teucer.lax.linalg import _lapack
 from teucer.lax.linalg._matrices import like, matmul, matrix_transpose, tril
 
 if TYPE_CHECKING:
+    from teucer._core.typing import Arrays, Tangents
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
@@ -176,14 +176,7 @@ class SymmetricProduct(_lapack.MatrixPrimitive):
     ) -> Any:
         return ctx.trace(lambda a, c: (_product(a, a, c, alpha, beta),), a_matrix, c_matrix)
 
-    def jvp(
-        self,
-        primals: Sequence[Array],
-        tangents: Sequence[Array | Zero],
-        *,
-        alpha: float,
-        beta: float,
-    ) -> Any:
+    def jvp(self, primals: Arrays, tangents: Tangents, *, alpha: float, beta: float) -> Any:
         (a, c), (ta, tc) = primals, tangents
         outs = self.call(a, c, alpha=alpha, beta=beta)
         tangent: Any = typeof(c).zero

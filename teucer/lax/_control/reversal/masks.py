@@ -18,7 +18,7 @@ from teucer.lax._control.reversal.counted import ONE
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array
+    from teucer._core.typing import Array, Arrays
 
 
 class Masks(NamedTuple):
@@ -78,9 +78,7 @@ class Masks(NamedTuple):
     def _below(self, i: Array, lengths: Array) -> Array:
         return _arithmetic.lt(_structure.broadcast_to(i, self.lengths.shape, ()), lengths)
 
-    def _selected(
-        self, going: Array, new: Sequence[Array], old: Sequence[Array], own: Sequence[bool]
-    ) -> list[Any]:
+    def _selected(self, going: Array, new: Arrays, old: Arrays, own: Sequence[bool]) -> list[Any]:
         axes = range(self.lengths.ndim)
         return [
             _selection.select_n(_structure.broadcast_to(going, typeof(y).shape, axes), x, y)

@@ -26,7 +26,7 @@ from teucer.lax._control.reversal.schedule import backwards, looped, slots_for, 
 if TYPE_CHECKING:
     from teucer._core.high import AvalQDD
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Array, ArrayLike, Dims, Params
+    from teucer._core.typing import Array, ArrayLike, Dims, Params, Tangents, Values
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -99,10 +99,7 @@ class ReversedWhile(Primitive):
         return ctx.inline(closed, *values, under="reversed_while")
 
     def jvp(
-        self,
-        primals: Sequence[ArrayLike],
-        tangents: Sequence[Array | Zero],
-        **params: Unpack[ReversedParams],
+        self, primals: Sequence[ArrayLike], tangents: Tangents, **params: Unpack[ReversedParams]
     ) -> Any:
         """A pair of a value and its tangent is a state, or a cotangent, of the differentiated
         loop."""
@@ -146,10 +143,7 @@ class ReversedWhile(Primitive):
             return tuple(whole(*args))
 
     def transpose(
-        self,
-        cts: Sequence[Array | Zero],
-        *args: Array | Undefined,
-        **params: Unpack[ReversedParams],
+        self, cts: Tangents, *args: Array | Undefined, **params: Unpack[ReversedParams]
     ) -> Any:
         linear = parts([type(x) is Undefined for x in args], params["forward"], params["back"])
         first = (linear.steps, *linear.forward_consts, *linear.back_consts, *linear.state)
@@ -235,10 +229,7 @@ class ReversedWhile(Primitive):
 
     @dialects.on_low.rule
     def on_low(
-        self,
-        operands: Sequence[object],
-        avals: Sequence[AvalQDD],
-        **params: Unpack[ReversedParams],
+        self, operands: Values, avals: Sequence[AvalQDD], **params: Unpack[ReversedParams]
     ) -> Any:
         refuse_mutable(self, avals)
         given = taken_apart(operands, avals)
