@@ -16,20 +16,6 @@ unbuilt_modules(
     {
         "all_gather": "ag_kernel all_gather get_neighbor",
         "example_kernel": "double double_kernel",
-        "flash_attention": (
-            "BlockSizes DEFAULT_MASK_VALUE MIN_BLOCK_SIZE NUM_LANES NUM_SUBLANES SegmentIds "
-            "TRANS_B_DIM_NUMBERS below_or_on_diag flash_attention mha_reference mha_reference_bwd "
-            "mha_reference_no_custom_vjp _flash_attention_dkv_kernel _flash_attention_dq_kernel "
-            "_flash_attention_kernel _verify_block"
-        ),
-        "matmul": "matmul matmul_kernel",
-        "megablox": "gmm",
-        "megablox.common": (
-            "assert_is_supported_dtype is_tpu select_input_dtype supports_bfloat16_matmul "
-            "tpu_generation tpu_kind"
-        ),
-        "megablox.gmm": "GroupMetadata LutFn gmm make_group_metadata tgmm",
-        "megablox.ops": "gmm",
         "paged_attention": "paged_attention",
         "paged_attention.paged_attention_kernel": (
             "DEFAULT_MASK_VALUE MultiPageAsyncCopyDescriptor paged_attention "
