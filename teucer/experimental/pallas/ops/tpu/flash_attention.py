@@ -139,7 +139,9 @@ def flash_attention(
     """
     _check(q, k, v, ab, segment_ids)
     if block_sizes is None:
-        block_sizes = BlockSizes.get_default(*q.shape[:3], k.shape[2], q.shape[3])
+        block_sizes = BlockSizes.get_default(
+            q.shape[0], q.shape[1], q.shape[2], k.shape[2], q.shape[3]
+        )
     options = _Options(causal, float(sm_scale), block_sizes, debug)
     return _attention(q, k, v, ab, segment_ids, options)
 
@@ -223,7 +225,9 @@ class _Given(NamedTuple):
         n = 3 + (self.ab is not None)
         ab = refs[3] if self.ab is not None else None
         segments = None if self.segment_ids is None else (refs[n], refs[n + 1])
-        return _Refs(*refs[:3], ab, segments), refs[n + 2 * (segments is not None) :]
+        return _Refs(refs[0], refs[1], refs[2], ab, segments), refs[
+            n + 2 * (segments is not None) :
+        ]
 
 
 class _Places(NamedTuple):
@@ -329,7 +333,7 @@ def _over(whole: int, part: int, block: Array, f: Any) -> None:
         return
 
     def step(i: Array, state: None) -> None:
-        start = pl.multiple_of(i * part, part)
+        start = pl.multiple_of(i * part, [part])
         f(_Part(pl.ds(start, part), block * whole + start))
         return state
 

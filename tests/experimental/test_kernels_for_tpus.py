@@ -1,0 +1,364 @@
+"""Kernels for TPUs that users import: against jnp or NumPy, with gradients, and errors."""
+
+import itertools
+import sys
+
+import numpy as np
+import pytest
+from experimental.test_kernels_for_gpus import TOLERANCE, assert_close, numbers, weighted
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer.experimental.pallas.ops.tpu import flash_attention as flash
+from teucer.experimental.pallas.ops.tpu import megablox
+from teucer.experimental.pallas.ops.tpu import ragged_paged_attention as ragged
+from teucer.experimental.pallas.ops.tpu.matmul import matmul
+from teucer.experimental.pallas.ops.tpu.paged_attention import paged_attention, util
+from teucer.experimental.pallas.ops.tpu.paged_attention import quantization_utils as quantized
+
+products = sys.modules["teucer.experimental.pallas.ops.tpu.megablox.gmm"]
+PRECISE = {"float32": 2e-5, "bfloat16": 2e-4}  # of results in float32
+
+
+def check_matmul(m, k, n, block, block_k, dtype):
+    x, y = numbers(m, k, dtype=dtype), numbers(k, n, dtype=dtype)
+    found = matmul(x, y, block_shape=block, block_k=block_k, out_dtype=jnp.float32)
+    assert_close(found, jnp.dot(x, y, preferred_element_type="float32"), PRECISE[dtype])
+    assert matmul(x, y, block_shape=block, block_k=block_k).dtype == dtype
+
+
+def test_matmul():
+    check_matmul(20, 50, 33, (8, 16), 16, "float32")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(
+    "sizes", [(16, 64, 32, (8, 16), 32), (5, 3, 2, (8, 128), 256), (0, 3, 2, (8, 8), 8)]
+)
+def test_matmul_of_shapes(sizes, dtype):
+    check_matmul(*sizes, dtype)
+
+
+Sizes = flash.BlockSizes
+# batch, heads, queries, keys, size, dtype, blocks
+FLASH = {
+    "small": (2, 1, 32, 32, 16, "float32", Sizes(16, 32, 16, 2, 32, 16, 16, 16, 16, 16, 16)),
+    "inner blocks": (
+        2,
+        2,
+        64,
+        64,
+        16,
+        "float32",
+        Sizes(16, 32, 16, 1, *[32, 32, 16, 16, 32, 16, 16]),
+    ),
+    "more keys": (2, 1, 32, 64, 16, "bfloat16", Sizes(16, 32, 32, 2, *[16] * 7)),
+    "default blocks": (1, 1, 128, 128, 64, "float32", None),
+}
+
+
+def check_flash(name, bias, segmented, causal):
+    batch, heads, length, keys, size, dtype, sizes = FLASH[name]
+    args = [
+        numbers(batch, heads, n, size, dtype=dtype, seed=i)
+        for i, n in enumerate((length, keys, keys))
+    ]
+    if bias:
+        args.append(numbers(batch, heads, length, keys, dtype=dtype))
+    segments = None
+    if segmented:
+        segments = flash.SegmentIds(
+            *(jnp.arange(n) // 20 + jnp.zeros((batch, 1), int) for n in (length, keys))
+        )
+
+    def f(q, k, v, ab=None):
+        return flash.flash_attention(
+            q, k, v, ab, segments, causal=causal, sm_scale=0.3, block_sizes=sizes
+        )
+
+    def expected(q, k, v, ab=0.0):
+        """By the definition."""
+        logits = 0.3 * (jnp.einsum("bhqd,bhkd->bhqk", q, k, preferred_element_type="float32") + ab)
+        seen = jnp.tril(jnp.ones((length, keys), bool)) if causal else True
+        if segmented:
+            seen = seen & (segments.q[:, None, :, None] == segments.kv[:, None, None])
+        weights = jax.nn.softmax(jnp.where(seen, logits, -jnp.inf))
+        return jnp.einsum("bhqk,bhkd->bhqd", weights, v.astype("float32")).astype(dtype)
+
+    assert_close(f(*args), expected(*args), TOLERANCE[dtype])
+    every = tuple(range(len(args)))
+    slopes = jax.grad(weighted(expected), every)(*args)
+    assert_close(jax.grad(weighted(f), every)(*args), slopes, 4 * TOLERANCE[dtype])
+    reference = flash.mha_reference(*(*args, None)[:4], segments, causal, sm_scale=0.3)
+    assert_close(reference, expected(*args), TOLERANCE[dtype])
+
+
+def test_flash_attention():
+    check_flash("small", True, True, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", list(itertools.product([False, True], repeat=3)))
+@pytest.mark.parametrize("name", FLASH)
+def test_flash_attention_of_shapes(name, options):
+    check_flash(name, *options)
+
+
+@pytest.mark.slow
+def test_flash_attention_references():
+    q, k, v = (numbers(1, 2, 8, 4, seed=i) for i in range(3))
+    ab, ct = numbers(1, 2, 8, 8), numbers(1, 2, 8, 4, seed=3)
+    out, total, greatest = flash.mha_reference_no_custom_vjp(
+        q, k, v, ab, causal=True, sm_scale=0.3, save_residuals=True
+    )
+    found = flash.mha_reference_bwd(
+        q, k, v, ab, None, out, total, greatest, ct, causal=True, sm_scale=0.3
+    )
+    _, pull = jax.vjp(
+        lambda *args: flash.mha_reference(*args, None, True, sm_scale=0.3), q, k, v, ab
+    )
+    assert_close(found, pull(ct), 2e-5)
+
+
+# m, k, n, sizes of groups, tiling
+GROUPS = {
+    "shared blocks": (32, 20, 12, [9, 0, 6, 13], (8, 16, 8)),
+    "no rows": (64, 32, 32, [0, 0, 0, 0], (16, 32, 32)),
+    "rows behind": (64, 32, 32, [5, 0, 20, 0], (32, 16, 16)),
+    "one group": (32, 16, 16, [0, 32, 0, 0], (8, 16, 16)),
+    "many in a block": (48, 16, 16, [1, 1, 1, 45], (16, 16, 16)),
+}
+
+
+def grouped(x, w, sizes, first, existing):
+    """The product by its definition."""
+    rows, ends = np.arange(len(x))[:, None], np.cumsum(sizes)
+    out = existing
+    for i in range(len(w)):
+        end = ends[i + first]
+        own = (rows < end) & (rows >= end - sizes[i + first])
+        out = jnp.where(own, jnp.dot(x, w[i], preferred_element_type="float32"), out)
+    return out
+
+
+def check_grouped(name, dtype, first, transposed):
+    m, k, n, sizes, tiling = GROUPS[name]
+    x, w = numbers(m, k, dtype=dtype), numbers(4, k, n, dtype=dtype)
+    existing, given = numbers(m, n), jnp.array(sizes, jnp.int32)
+    if first:
+        w = w[first : first + 2]
+
+    def f(x, w, existing):
+        return megablox.gmm(
+            x,
+            w.swapaxes(1, 2) if transposed else w,
+            given,
+            jnp.float32,
+            tiling,
+            jnp.array(first) if first else None,
+            existing,
+            transposed,
+        )
+
+    def expected(x, w, existing):
+        return grouped(x, w, sizes, first, existing)
+
+    args = x, w, existing
+    assert_close(f(*args), expected(*args), PRECISE[dtype])
+    slopes = jax.grad(weighted(expected), (0, 1, 2))(*args)
+    assert_close(jax.grad(weighted(f), (0, 1, 2))(*args), slopes, TOLERANCE[dtype])
+
+
+def check_transposed(name, dtype):
+    m, k, n, sizes, tiling = GROUPS[name]
+    x, y = numbers(k, m, dtype=dtype), numbers(m, n, dtype=dtype)
+    ends, given = np.cumsum(sizes), jnp.array(sizes, jnp.int32)
+    expected = jnp.stack(
+        [
+            jnp.dot(x[:, end - size : end], y[end - size : end], preferred_element_type="float32")
+            for size, end in zip(sizes, ends, strict=True)
+        ]
+    )
+    assert_close(products.tgmm(x, y, given, tiling=tiling), expected, PRECISE[dtype])
+    some = products.tgmm(
+        x, y, given, jnp.float32, tiling, jnp.array(1), 2, numbers(2, k, n, seed=5)
+    )
+    assert_close(some, expected[1:3], PRECISE[dtype])
+
+
+def test_grouped_products():
+    check_grouped("shared blocks", "float32", 1, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first, transposed", [(0, False), (1, True)])
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", GROUPS)
+def test_grouped_products_of_shapes(name, dtype, first, transposed):
+    check_grouped(name, dtype, first, transposed)
+    check_transposed(name, dtype)
+
+
+TABLE = jnp.array([[5, 1, 0, 3], [2, 2, 7, 6], [4, 0, 0, 0]])
+
+
+def check_paged(dtype, cap, pages, eight_bits):
+    q = numbers(3, 8, 32, dtype=dtype)
+    k, v = wide = [numbers(2, 8, 16, 32, dtype=dtype, seed=i) for i in (1, 2)]
+    lengths = jnp.array([61, 17, 1])
+    if eight_bits:
+        k, v = map(quantized.quantize_to_int8, (k, v))
+        wide = [quantized.unquantize_from_int8(x, "float32") for x in (k, v)]
+    whole = [jnp.moveaxis(jnp.take(x, TABLE, axis=1), 0, 1).reshape(3, 2, 64, 32) for x in wide]
+
+    def f(lengths):
+        return paged_attention(
+            q, k, v, lengths, TABLE, pages_per_compute_block=pages, attn_logits_soft_cap=cap
+        )
+
+    expected = util.grouped_query_attention_reference(q, *whole, lengths, cap)
+    assert_close(f(lengths), expected, TOLERANCE[dtype])
+    assert not f(0 * lengths).any()
+
+
+def test_paged_attention():
+    check_paged("float32", 2.0, 2, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("eight_bits", [False, True])
+@pytest.mark.parametrize("pages", [1, 2, 4])
+@pytest.mark.parametrize("cap", [None, 2.0])
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_paged_attention_of_options(dtype, cap, pages, eight_bits):
+    check_paged(dtype, cap, pages, eight_bits)
+
+
+RAGGED = {
+    "prefill and decode": ([0, 4, 9, 20, 20, 21], 5),
+    "decode": ([0, 1, 2, 3, 3, 4], 5),
+    "few sequences": ([0, 1, 2, 20, 0, 0], 3),
+}
+LAST = {"num_kv_pages_per_block": 1, "num_queries_per_block": 8}
+
+
+def ragged_operands(dtype, name="few sequences"):
+    starts, count = RAGGED[name]
+    table = np.random.default_rng(0).integers(0, 16, (5, 4))
+    return (
+        numbers(23, 4, 32, dtype=dtype),
+        numbers(16, 16, 4, 32, dtype=dtype),
+        *(jnp.array(x, jnp.int32) for x in ([20, 33, 40, 0, 7], table, starts, [count])),
+    )
+
+
+def check_ragged(name, dtype, options, blocks):
+    operands = ragged_operands(dtype, name)
+    ragged.dynamic_validate_inputs(*operands)
+    tokens = RAGGED[name][0][RAGGED[name][1]]
+    found = ragged.ragged_paged_attention(*operands, **options, **blocks)
+    expected = ragged.ref_ragged_paged_attention(*operands, **options)
+    assert_close(found[:tokens], expected, TOLERANCE[dtype])
+    assert not found[tokens:].any()
+
+
+def test_ragged_paged_attention():
+    check_ragged("prefill and decode", "float32", {"soft_cap": 2.0, "sliding_window": 9}, LAST)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(
+    "blocks", [{}, LAST, {"num_kv_pages_per_block": 3, "num_queries_per_block": 16}]
+)
+@pytest.mark.parametrize(
+    "options", [{}, {"sliding_window": 5}, {"sm_scale": 0.3}, {"k_scale": 0.5, "v_scale": 2.0}]
+)
+@pytest.mark.parametrize("name", RAGGED)
+def test_ragged_paged_attention_of_options(name, options, blocks, dtype):
+    check_ragged(name, dtype, options, blocks)
+
+
+def grad_of_flash(sizes):
+    q = numbers(1, 1, 16, 16)
+    return jax.grad(lambda q: flash.flash_attention(q, q, q, block_sizes=sizes).sum())(q)
+
+
+def with_operand(f, place, value):
+    operands = list(ragged_operands("float32"))
+    operands[place] = jnp.array(value, jnp.int32)
+    return f(*operands)
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (lambda: matmul(numbers(2, 3), numbers(2, 3), block_shape=(8, 8)), ValueError, r"\[k, n\]"),
+        (
+            lambda: matmul(numbers(2, 3), numbers(3, 2).astype("bfloat16"), block_shape=(8, 8)),
+            TypeError,
+            "Cannot deduce output dtype",
+        ),
+        (lambda: Sizes(128, 100, 64, 1), ValueError, "block_k=64 should divide block_k_major=100"),
+        (
+            lambda: flash.flash_attention(*[numbers(1, 1, 100, 8)] * 3),
+            ValueError,
+            "block_q=128 should be smaller or equal to q_seq_len=100",
+        ),
+        (
+            lambda: flash.flash_attention(
+                numbers(1, 2, 128, 8), *[numbers(1, 1, 128, 8)] * 2
+            ),
+            ValueError,
+            "Head count mismatch: got 2, 1, 1",
+        ),
+        (
+            lambda: flash.flash_attention(*[numbers(1, 1, 128, 8)] * 3, numbers(1, 1, 1, 128)),
+            ValueError,
+            r"Attention bias shape mismatch: expected .*got \(1, 1, 1, 128\)",
+        ),
+        (lambda: grad_of_flash(Sizes(16, 16, 16, 1)), ValueError, "not all backward blocks"),
+        (
+            lambda: grad_of_flash(Sizes(16, 16, 16, 1, 16, 16, 16, 16, 16, 16, 12)),
+            ValueError,
+            "q_seq_len=16 should be divisible by block_q_dq=12",
+        ),
+        (
+            lambda: megablox.gmm(numbers(200, 8), numbers(1, 8, 8), jnp.array([200])),
+            ValueError,
+            r"200 must be divisible by x-dimension tile size \(128\)",
+        ),
+        (
+            lambda: megablox.gmm(numbers(8, 8).astype(int), numbers(1, 8, 8), jnp.array([8])),
+            ValueError,
+            "Expected bfloat16 or float32 array but got int32",
+        ),
+        (
+            lambda: megablox.gmm(numbers(8, 4), numbers(1, 8, 8), jnp.array([8])),
+            ValueError,
+            r"(?s)gmm: operands do not fit.*rhs: float32\[1, 8, 8\]",
+        ),
+        (
+            lambda: paged_attention(
+                numbers(3, 8, 32), *[numbers(2, 8, 16, 32)] * 2, jnp.ones(3, int), TABLE,
+                pages_per_compute_block=3,
+            ),
+            ValueError,
+            "pages_per_compute_block must divide pages per sequence. Got 3 and 4",
+        ),
+        (
+            lambda: with_operand(ragged.ragged_paged_attention, 4, [0, 1]),
+            ValueError,
+            r"(?s)cu_q_lens \[sequences \+ 1\].*cu_q_lens: int32\[2\]",
+        ),
+        (
+            lambda: with_operand(ragged.dynamic_validate_inputs, 2, [20, 99, 40, 0, 0]),
+            ValueError,
+            r"kv_lens\[1\]=99 must be at least its 1 tokens, and at most the 64 keys",
+        ),
+    ],
+)  # fmt: skip
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
