@@ -77,9 +77,9 @@ def frames_of(err):
 def test_public_face():
     own = {
         "CustomVJPException", "DeviceCountError", "DuplicateSpecError", "ForbiddenCollectiveError",
-        "IncompatibleDevices", "IndivisibleError", "KernelError", "MissingRule",
-        "NonlinearOnPartsError", "ShardingTypeError", "TypePromotionError", "UnfilteredStackTrace",
-        "Unreachable", "UnsupportedDtypeError",
+        "IncompatibleDevices", "IndivisibleError", "KernelError", "MemoryBudgetError",
+        "MissingRule", "NonlinearOnPartsError", "ShardingTypeError", "TypePromotionError",
+        "UnfilteredStackTrace", "Unreachable", "UnsupportedDtypeError",
     }  # fmt: skip
     assert set(teucer.errors.__all__) == set(CAUGHT_AS) | own
     for name in own:

@@ -17,6 +17,7 @@ __getattr__, __dir__, __all__ = lazy_module(
         "teucer._base.tracebacks": "UnfilteredStackTrace",
         "teucer._core.missing": "MissingRule",
         "teucer._derived.custom_calls": "CustomVJPException",
+        "teucer._derived.budget.plan": "MemoryBudgetError",
         "teucer._devices.links": "Unreachable",
         "teucer._devices.placement": "IncompatibleDevices",
         "teucer._devices.shardings": "IndivisibleError",

@@ -19,6 +19,7 @@ from teucer._base.errors import UnexpectedTracerError as UnexpectedTracerError
 from teucer._base.errors import UnsupportedDtypeError as UnsupportedDtypeError
 from teucer._base.tracebacks import UnfilteredStackTrace as UnfilteredStackTrace
 from teucer._core.missing import MissingRule as MissingRule
+from teucer._derived.budget.plan import MemoryBudgetError as MemoryBudgetError
 from teucer._derived.custom_calls import CustomVJPException as CustomVJPException
 from teucer._devices.links import Unreachable as Unreachable
 from teucer._devices.placement import IncompatibleDevices as IncompatibleDevices

@@ -247,3 +247,9 @@ def test_the_plan_of_static_arguments():
     few, many = frugal.plan(X, 2), frugal.plan(jax.ShapeDtypeStruct(X.shape, X.dtype), 6, True)
     assert few.kept < many.kept <= 0.5 * 6 * X.nbytes
     assert str(frugal.plan(X, n=6, mean=True)) == str(many)
+
+
+def test_references_are_refused_by_name():
+    cell = jax.new_ref(jnp.float32(2.0))
+    with pytest.raises(NotImplementedError, match="(?s)reads or writes references.*policy"):
+        jax.grad(jax.checkpoint(lambda x: x * cell[...], budget="1 MiB"))(3.0)

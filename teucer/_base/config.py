@@ -394,6 +394,7 @@ memory_fitting_effort = _o("jax_memory_fitting_effort", float, 0.0, JIT, TRACE, 
 disable_most_optimizations = _o("jax_disable_most_optimizations", bool, False, JIT, TRACE, help="compile faster, run slower")
 use_shardy_partitioner = _o("jax_use_shardy_partitioner", bool, True, JIT, TRACE, help="partition programs with Shardy")
 while_reverse = _o("jax_while_reverse", ("checkpoint", "refuse"), "checkpoint", JIT, TRACE, help="reverse mode through while_loop: keep some states and compute the others again, or refuse it as JAX does")
+gradient_memory = _o("teucer_gradient_memory", int, None, JIT, TRACE, NULL, help="bytes that each gradient may need beside its arguments and results, as `checkpoint(budget=)` (docs/guide/memory_budget.md)")
 dynamic_results = _o("teucer_dynamic_results", bool, False, JIT, TRACE, help="under jit, results may have sizes that depend on values")
 optimize_jaxprs = _o("teucer_optimize_jaxprs", bool, True, JIT, help="simplify programs, bit for bit, before they are lowered")
 outline = _o("teucer_outline", ("auto", "off", "force"), "auto", JIT, help="emit repeated work once, as a function that stays a call; auto: on CPU, where it pays")

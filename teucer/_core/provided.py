@@ -137,6 +137,10 @@ class Provided:
     pull: Callable[..., list[Any]]
     # _derived: pull_with_logs(a Pullback, cotangents) gives cotangents, and what rules log.
     pull_with_logs: Callable[[Any, Any], tuple[Any, dict[Any, Any]]]
+    # _derived: by_budget(f, run) is what is differentiated where gradients have a budget;
+    # within_memory(fun, memory, options) is what `jit` traces where its program has one.
+    by_budget: Operation
+    within_memory: Operation
     buffers: Buffers
     quotients: Quotients
     # lax: on_basis(f, aval) gives the results of a linear function for the standard basis of a

@@ -114,6 +114,7 @@ def jit(
     outline: bool | None = ...,
     dynamic_dims: object = ...,
     dynamic_results: bool | int | None = ...,
+    memory: int | float | str | None = ...,
 ) -> Jitted[P, R]:
     """A function that is traced once for each signature of its arguments, compiled by XLA, and run
     as one program."""
@@ -137,6 +138,7 @@ def jit(
     outline: bool | None = ...,
     dynamic_dims: object = ...,
     dynamic_results: bool | int | None = ...,
+    memory: int | float | str | None = ...,
 ) -> _Jit:
     """A function that is traced once for each signature of its arguments, compiled by XLA, and run
     as one program."""

@@ -65,6 +65,7 @@ def jit(
     outline: bool | None = None,
     dynamic_dims: object = None,
     dynamic_results: bool | int | None = None,
+    memory: int | float | str | None = None,
 ) -> Any:
     """A function that is traced once for each signature of its arguments, compiled by XLA, and run
     as one program.
@@ -98,6 +99,10 @@ def jit(
     dynamic_results: whether boolean masks, nonzero, unique and their kin may give arrays whose size
         depends on values; an int also bounds sizes that nothing else bounds, such as the size of
         `repeat`. By default the option teucer_dynamic_results.
+    memory: how much memory the program may need at once on one device, with its arguments and
+        results: bytes, or text such as "14 GiB"; or the share of what it would need, as a float.
+        Gradients in it then save less for their backward passes and compute it again
+        (docs/guide/memory_budget.md).
     Raises TypeError for arguments that are not arrays, ValueError for static arguments that are not
     hashable, and errors of the function when it needs the value of a traced argument.
 
@@ -125,12 +130,17 @@ def jit(
         dynamic_dims=dynamic_dims,
         dynamic_results=dynamic_results,
     )
-    decorator = functools.partial(_jit, as_options)
+    decorator = functools.partial(_jit, as_options, memory)
     return decorator if fun is None else decorator(fun)
 
 
-def _jit(as_options: Callable[..., JitOptions], fun: Callable[..., object], /) -> Any:
-    return make_jit(fun, as_options(fun))
+def _jit(
+    as_options: Callable[..., JitOptions], memory: object, fun: Callable[..., object], /
+) -> Any:
+    options = as_options(fun)
+    if memory is not None:
+        fun = provided.within_memory(fun, memory, options)
+    return make_jit(fun, options)
 
 
 def make_jit(fun: Callable[..., object], options: JitOptions) -> Any:

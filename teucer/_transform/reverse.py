@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from teucer._arrays.arrays import Array
-from teucer._base import dtypes, tracebacks
+from teucer._base import config, dtypes, tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, as_indices, check_callable, fun_name, is_index, where
 from teucer._core.names import TRANSPOSE, within
@@ -64,6 +64,8 @@ class Pullback:
     ) -> None:
         # lean: for a map that is kept: without equations that no result needs. run: differentiated
         # in place of f; it gives more results.
+        if config.gradient_memory.value is not None:
+            run = provided.by_budget(f, run)
         lin = linearize_flat(run or f, primals, moving, f.info)
         if lean:
             lin = without_dead(lin)

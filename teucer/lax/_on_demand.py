@@ -133,6 +133,19 @@ def _pull_with_logs(pullback: Pullback, ct: Value) -> tuple[Any, dict[Any, Any]]
     return pull_with_logs(pullback, ct)
 
 
+def _by_budget(*given: Any) -> Any:
+    # For gradients with a budget of memory, and programs with one.
+    from teucer._derived.budget.programs import by_budget
+
+    return by_budget(*given)
+
+
+def _within_memory(*given: Any) -> Any:
+    from teucer._derived.budget.programs import within_memory
+
+    return within_memory(*given)
+
+
 def _member(primitive: Primitive, name: str) -> Any:
     # For interpreters of jaxprs written for JAX.
     from teucer._derived.members import member
@@ -155,6 +168,8 @@ provided.fill(
     reduce_cotangents=_reduce_cotangents,
     blame=_blame,
     member=_member,
+    by_budget=_by_budget,
+    within_memory=_within_memory,
     pull=_pull,
     pull_with_logs=_pull_with_logs,
 )

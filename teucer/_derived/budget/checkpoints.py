@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from teucer._base import tracebacks
 from teucer._core.calls import FlatCall, as_indices, as_names, check_leaves, flatten_call
+from teucer._core.dialects import REFERENCES
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.provided import provided
 from teucer._core.trace import typeof
@@ -17,6 +18,12 @@ from teucer._transform.batch import BatchTracer
 from teucer._transform.jvp import JVPTracer
 from teucer._trees import pytrees
 from teucer._xla.client import platform_of
+
+
+class Unplanned(NotImplementedError):
+    """A function for which no plan can be made."""
+
+    __module__, __qualname__ = "builtins", "NotImplementedError"  # as which it prints
 
 
 class _Call(NamedTuple):
@@ -54,11 +61,16 @@ def checkpoint_by(
         avals = check_leaves(call, fun, "checkpoint")
         for aval in avals:
             if getattr(aval, "symbolic", False):
-                raise NotImplementedError(
+                raise Unplanned(
                     "checkpoint: a budget needs known sizes, and an argument is "
                     f"{aval.str_short()}.\n  Use a policy (jax.checkpoint_policies) there."
                 )
         jaxpr, consts, out_tree = staged(fun, call, avals)
+        if REFERENCES in jaxpr.jaxpr.dialects:
+            raise Unplanned(
+                "checkpoint: a budget cannot choose what to save of a function that reads or "
+                "writes references.\n  Use a policy (jax.checkpoint_policies) there."
+            )
         operands = [*consts, *call.leaves]
         return _Call(_plan(jaxpr, allowed, _copies(operands)), operands, out_tree)
 

@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 SMALL, GROUPS, BODIES, ROUNDS = 64, (2, 3, 4, 6, 8, 12, 16), 6, 4
 
 
+class MemoryBudgetError(ValueError):
+    """A budget of memory cannot be kept. smallest: the smallest that can, in bytes."""
+
+    __module__ = "teucer.errors"  # as which it prints
+
+    def __init__(self, said: str, smallest: int) -> None:
+        super().__init__(said)
+        self.smallest = smallest
+
+
 class Chosen(NamedTuple):
     """The part of a plan for a group of equal segments. where: the line of the first. kept: bytes
     of all of them that the backward pass keeps."""
@@ -242,7 +252,9 @@ def plan(closed: ClosedJaxpr, amount: Amount, target: Target, function: str) -> 
     ]
     smallest = min(_smallest(program, of_share) for program in tried)
     if not found:
-        raise ValueError(_too_small(limit, smallest, everything, of_share, function))
+        raise MemoryBudgetError(
+            _too_small(limit, smallest, everything, of_share, function), smallest
+        )
     seconds, i, choice = min(found)
     chosen = tried[i]
     made = chosen.program(choice)
