@@ -346,3 +346,50 @@ def test_values_of_cores():
     text = text_of(mapped, jnp.ones((16, 128)))
     assert "iteration_bounds = array<i64: 2>" in text
     assert "#tpu.dimension_semantics<parallel>" in text
+
+
+def test_values_of_packed_numbers():
+    x = numbers(16, 128)
+
+    def packed(x):
+        words = pltpu.pack_elementwise([x, -x], packed_dtype=jnp.bfloat16)
+        return pltpu.unpack_elementwise(
+            words, index=1, packed_dtype=jnp.bfloat16, unpacked_dtype=np.float32
+        )
+
+    np.testing.assert_array_equal(packed(x), (-x).astype(jnp.bfloat16).astype(np.float32))
+    text = text_of(of_values(packed, x), x)
+    assert "tpu.pack_elementwise" in text
+    assert "tpu.unpack_elementwise" in text
+    with pytest.raises(ValueError, match="2 arrays of bfloat16 fit in 32 bits, got 1"):
+        pltpu.pack_elementwise([x], packed_dtype=jnp.bfloat16)
+    with pytest.raises(ValueError, match="index is 2, and 2 arrays"):
+        pltpu.unpack_elementwise(x, index=2, packed_dtype=jnp.bfloat16, unpacked_dtype=np.float32)
+
+
+def test_stochastic_rounding():
+    x = jnp.full((64, 128), 1 + 2**-9, np.float32)  # a quarter of the way to the next bfloat16
+    bits = jax.random.bits(jax.random.key(0), x.shape, np.uint32)
+    rounded = np.asarray(pltpu.stochastic_round(x, bits, target_dtype=jnp.bfloat16), np.float32)
+    assert set(np.unique(rounded)) == {1, 1 + 2**-7}
+    assert abs(rounded.mean() - (1 + 2**-9)) < 2e-4
+    with pytest.raises(NotImplementedError, match="from float32 to bfloat16"):
+        pltpu.stochastic_round(x, bits, target_dtype=np.float16)
+
+
+def test_values_of_parts_of_arrays_that_are_not_copied():
+    """The batch of vmap is an axis of the grid: each step sees its part."""
+
+    def kernel(x_ref, o_ref, buffer):
+        pltpu.sync_copy(x_ref.at[pl.ds(8, 8)], buffer)
+        buffer[...] *= 2
+        pltpu.sync_copy(buffer, o_ref)
+
+    def one(x):
+        spec = pl.BlockSpec(memory_space=pl.ANY)
+        memory = [pltpu.VMEM((8, 128), np.float32)]
+        return pl.pallas_call(
+            kernel, like(8, 128), in_specs=[spec], out_specs=spec, scratch_shapes=memory
+        )(x)
+
+    agrees(jax.vmap(one), numbers(3, 16, 128))

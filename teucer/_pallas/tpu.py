@@ -72,7 +72,41 @@ def _packed(x: Array, *, dtype: DTypeLike) -> Any:
     return [Bitcast(dtype).read(x, ())]
 
 
+def _uint(size: int) -> np.dtype[Any]:
+    return np.dtype(f"uint{size}")
+
+
+def _packed_words(*xs: Array, dtype: np.dtype[Any]) -> list[Array]:
+    size = dtype.itemsize * 8
+    words: Any = None
+    for k, x in enumerate(xs):
+        narrow = lax.bitcast_convert_type(lax.convert_element_type(x, dtype), _uint(size))
+        word = lax.convert_element_type(narrow, np.uint32) << np.uint32(k * size)
+        words = word if words is None else words | word
+    return [words]
+
+
+def _unpacked_words(
+    x: Array, *, index: int, packed: np.dtype[Any], unpacked: np.dtype[Any]
+) -> list[Array]:
+    size = packed.itemsize * 8
+    words = lax.bitcast_convert_type(x, np.uint32)
+    word = lax.shift_right_logical(words, jnp.full_like(words, index * size))
+    narrow = lax.bitcast_convert_type(lax.convert_element_type(word, _uint(size)), packed)
+    return [lax.convert_element_type(narrow, unpacked)]
+
+
+def _stochastically_rounded(x: Array, bits: Array) -> list[Array]:
+    """Random bits are added below those that stay, which are then cut off."""
+    words = lax.bitcast_convert_type(x, np.uint32) + (bits & np.uint32(0xFFFF))
+    cut = lax.bitcast_convert_type(words & np.uint32(0xFFFF0000), np.float32)
+    return [jnp.where(jnp.isfinite(x), cut, x).astype(jnp.bfloat16)]
+
+
 roll_p = Instruction("roll", _rolled)
+pack_elementwise_p = Instruction("pack_elementwise", _packed_words)
+unpack_elementwise_p = Instruction("unpack_elementwise", _unpacked_words)
+stochastic_round_p = Instruction("stochastic_round", _stochastically_rounded)
 packed_bitcast_p = Instruction("packed_bitcast", _packed)
 approximate_reciprocal_p = Instruction("approximate_reciprocal", lambda x: [1 / x])
 multiple_of_p = Instruction("multiple_of", lambda x, *, values: [x])
@@ -133,6 +167,45 @@ def multiple_of(x: ArrayLike, values: int | Sequence[int]) -> Any:
         return x
     given = tuple(values) if isinstance(values, Sequence) else (values,)
     return multiple_of_p.call(jnp.asarray(x), values=tuple(int(v) for v in given))[0]
+
+
+@tracebacks.api_boundary
+def pack_elementwise(xs: Sequence[Array], *, packed_dtype: DTypeLike) -> Any:
+    """Arrays of 32 bits as narrower numbers, those of one place in one uint32; the first array's
+    are in the lowest bits. xs: as many arrays as numbers fit in 32 bits."""
+    dtype = dtypes.as_dtype(packed_dtype)
+    most = 4 // dtype.itemsize
+    if len(xs) != most:
+        raise ValueError(
+            f"pack_elementwise: {most} arrays of {dtype} fit in 32 bits, got {len(xs)}."
+        )
+    return pack_elementwise_p.call(*map(jnp.asarray, xs), dtype=dtype)[0]
+
+
+@tracebacks.api_boundary
+def unpack_elementwise(
+    x: Array, *, index: int, packed_dtype: DTypeLike, unpacked_dtype: DTypeLike
+) -> Any:
+    """The array with number `index` of those that `pack_elementwise` has packed."""
+    packed, unpacked = dtypes.as_dtype(packed_dtype), dtypes.as_dtype(unpacked_dtype)
+    if not 0 <= index < 4 // packed.itemsize:
+        raise ValueError(
+            f"unpack_elementwise: index is {index}, and {4 // packed.itemsize} arrays of {packed} "
+            "are packed."
+        )
+    x = jnp.asarray(x)
+    return unpack_elementwise_p.call(x, index=index, packed=packed, unpacked=unpacked)[0]
+
+
+@tracebacks.api_boundary
+def stochastic_round(x: Array, random_bits: Array, *, target_dtype: DTypeLike) -> Any:
+    """float32 rounded up or down to bfloat16, the likelier the nearer. random_bits: uint32."""
+    if dtypes.as_dtype(target_dtype) != jnp.bfloat16 or x.dtype != np.float32:
+        raise NotImplementedError(
+            f"stochastic_round: from float32 to bfloat16, not from {x.dtype} to {target_dtype}.\n"
+            "  Convert the operand, or round by x.astype."
+        )
+    return stochastic_round_p.call(x, random_bits)[0]
 
 
 # --- The generator of a core --------------------------------------------------------------------
@@ -227,4 +300,12 @@ def delay(nanos: ArrayLike) -> None:
         delay_p.call(jnp.asarray(nanos, np.int32))
 
 
-INSTRUCTIONS = (roll_p, packed_bitcast_p, approximate_reciprocal_p, multiple_of_p)
+INSTRUCTIONS = (
+    roll_p,
+    packed_bitcast_p,
+    approximate_reciprocal_p,
+    multiple_of_p,
+    pack_elementwise_p,
+    unpack_elementwise_p,
+    stochastic_round_p,
+)

@@ -13,7 +13,18 @@ from teucer._pallas import copies, tpu
 from teucer._pallas.mosaic import memory
 from teucer._pallas.mosaic.shapes import rotated
 from teucer._pallas.mosaic.table import MOSAIC
-from teucer._pallas.mosaic.text import F32, I32, Ref, Refused, Value, Writer, bits, type_text
+from teucer._pallas.mosaic.text import (
+    F32,
+    I32,
+    Ref,
+    Refused,
+    Value,
+    Writer,
+    bits,
+    element,
+    is_float,
+    type_text,
+)
 
 
 @MOSAIC.define(tpu.roll_p)
@@ -42,6 +53,33 @@ def _reciprocal(w: Writer, eqn: Eqn, x: Value) -> Any:
     kind = f"{wide.type} -> {wide.type}"
     out = w.make(f"tpu.reciprocal {wide.name} {{approx = true}} : {kind}", F32, x.shape)
     return (w.convert(out, x.dtype),)
+
+
+@MOSAIC.define(tpu.pack_elementwise_p)
+def _pack(w: Writer, eqn: Eqn, *xs: Value) -> Any:
+    dtype, shape = eqn.params["dtype"], xs[0].shape
+    names, kinds = ", ".join(x.name for x in xs), ", ".join(x.type for x in xs)
+    said = f"{{target_type = {element(dtype)}}}"
+    kind = type_text(I32, shape)
+    return (w.make(f"tpu.pack_elementwise {names} {said} : {kinds} -> {kind}", np.uint32, shape),)
+
+
+@MOSAIC.define(tpu.unpack_elementwise_p)
+def _unpack(w: Writer, eqn: Eqn, x: Value) -> Any:
+    p = eqn.params
+    wide = np.dtype(F32 if is_float(p["packed"]) else I32)
+    said = f"{x.name}, {p['index']} {{source_type = {element(p['packed'])}}}"
+    kind = type_text(wide, x.shape)
+    out = w.make(f"tpu.unpack_elementwise {said} : {x.type} -> {kind}", wide, x.shape)
+    return (w.convert(out, p["unpacked"]),)
+
+
+@MOSAIC.define(tpu.stochastic_round_p)
+def _stochastic_round(w: Writer, eqn: Eqn, x: Value, random: Value) -> Any:
+    dtype = eqn.outvars[0].aval.dtype
+    kind = type_text(dtype, x.shape)
+    said = f"{x.name}, {random.name} : {x.type}, {random.type} -> {kind}"
+    return (w.make(f"tpu.stochastic_convert {said}", dtype, x.shape),)
 
 
 @MOSAIC.define(tpu.multiple_of_p)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 TARGET_NAME = "tpu_custom_call"
 _RULES = (arithmetic, control, instructions, random, shapes)  # loaded, so that the table is full
 _DYNAMIC = -(2**63)  # how a grid says that a size is an operand
+FAR = ("any", "hbm", "host")  # memory whose blocks are not copied
 _SYNCHRONOUS = "pipeline_mode = #tpu.pipeline_mode<synchronous>, "
 
 
@@ -160,12 +161,8 @@ def _window(b: Block, name: str, grid: Sequence[int | None]) -> Window:
     else:
         inner = tuple(d.size for d in b.dims)
         seen = tuple(i for i, d in enumerate(b.dims) if not d.squeezed)
-        if space in ("any", "hbm", "host"):
-            raise Refused(
-                f"{name} as blocks of {list(inner)} in memory {space}",
-                "Blocks are copied to VMEM or SMEM; in pl.ANY the kernel sees the whole array, "
-                "pl.BlockSpec(memory_space=pl.ANY).",
-            )
+        if space in FAR:  # the kernel has the array, and sees a part of it
+            inner, seen = tuple(b.array.shape), tuple(range(len(b.array.shape)))
     mode = getattr(b.pipeline_mode, "buffer_count", None)
     if mode not in (None, 1, 2):
         raise Refused(
@@ -198,8 +195,45 @@ def body(
         for early, k in given.consts
     ]
     scalars = [prefetch[k] for k in given.scalars]
-    first = len(given.arrays)
-    run(w, kernel.jaxpr, [*consts, *place, *sizes, *scalars, *memories[first:], *own])
+    seen = [
+        _block_of(w, m, b, [control.memory.load(w, prefetch[c]._replace(seen=()), (), ())
+                            for c in maps], place, scalars)
+        if m.space in FAR and not b.whole
+        else m
+        for m, b, maps in zip(
+            memories[len(given.arrays) :], (*kernel.ins, *kernel.outs), given.map_consts,
+            strict=True,
+        )
+    ]  # fmt: skip
+    run(w, kernel.jaxpr, [*consts, *place, *sizes, *scalars, *seen, *own])
+
+
+def _block_of(
+    w: Writer,
+    ref: Ref,
+    block: Block,
+    consts: Sequence[Value],
+    place: Sequence[Value],
+    scalars: Sequence[Ref],
+) -> Ref:
+    """The block of an array that is not copied, as a part of its memory."""
+    assert block.index is not None
+    for d, n in zip(block.dims, ref.shape, strict=True):
+        if (d.counts_blocks and n % d.size) or d.padding != (0, 0):
+            raise Refused(
+                f"blocks of {[d.size for d in block.dims]} of an array of {list(ref.shape)} in "
+                f"memory {ref.space}, which reach over its end",
+                "Choose blocks that divide the array, or see all of it: "
+                "pl.BlockSpec(memory_space=pl.ANY).",
+            )
+    found = run(w, block.index, [*consts, *place, *scalars])
+    starts = [
+        w.times(x, d.size) if d.counts_blocks else x for x, d in zip(found, block.dims, strict=True)
+    ]
+    sizes = tuple(d.size for d in block.dims)
+    seen = tuple(i for i, d in enumerate(block.dims) if not d.squeezed)
+    part = control.memory.Part(ref, tuple(starts), sizes, (1,) * len(sizes), seen)
+    return control.memory.memory(w, part)
 
 
 def _attributes(
@@ -228,8 +262,14 @@ def _attributes(
 _SEMANTICS = ("parallel", "arbitrary", "core_parallel", "subcore_parallel")
 
 
+def options_of(kernel: Kernel) -> Any:
+    """What the user tells the compiler of TPU kernels."""
+    options = kernel.options
+    return options.get("mosaic_tpu") if isinstance(options, Mapping) else options
+
+
 def _semantics(kernel: Kernel, rank: int) -> list[str]:
-    given = getattr(kernel.options, "dimension_semantics", None)
+    given = getattr(options_of(kernel), "dimension_semantics", None)
     if given is None:
         return ["arbitrary"] * rank
     names = [str(getattr(s, "value", s)) for s in given]
@@ -247,7 +287,7 @@ def _semantics(kernel: Kernel, rank: int) -> list[str]:
 
 
 def _params(i: int, window: Window, block: Block | None) -> str:
-    if window.space in ("any", "hbm", "host") or window.space not in ("vmem", "smem"):
+    if window.space not in ("vmem", "smem"):
         return "{}"
     mode = _SYNCHRONOUS if window.buffers == 1 else ""
     bounds = ", ".join(map(str, window.inner))
@@ -328,7 +368,7 @@ def lower(ctx: Context, kernel: Kernel, values: Sequence[Any]) -> Any:
     outs = [b.array for b in kernel.outs]
     first = len(operands) - len(kernel.ins)
     made = [memory_aval(a) for a in outs]
-    options = kernel.options
+    options = options_of(kernel)
     effects = getattr(options, "has_side_effects", False)
     metadata = json.dumps(dict(kernel.metadata or {}), indent=0 if kernel.metadata else None)
     results = custom_call(
@@ -417,7 +457,7 @@ _LIKE_JAX = {  # options of CompilerParams that are said as they are, where they
 
 def _config(kernel: Kernel, module: Module) -> dict[str, Any]:
     """What libtpu is told beside the module."""
-    options = kernel.options
+    options = options_of(kernel)
     call: dict[str, Any] = {"serialization_format": 1, "needs_layout_passes": True}
     if module.remote:
         call["has_communication"] = True

@@ -37,7 +37,16 @@ from teucer._pallas.specs import CompilerParams as _AnyParams
 from teucer._pallas.specs import MemoryRef, PrefetchScalarGridSpec, _Space
 from teucer._pallas.specs import MemorySpace as _AnySpace
 from teucer._pallas.targets import TARGETS
-from teucer._pallas.tpu import bitcast, prng_random_bits, prng_seed, reciprocal, roll
+from teucer._pallas.tpu import (
+    bitcast,
+    pack_elementwise,
+    prng_random_bits,
+    prng_seed,
+    reciprocal,
+    roll,
+    stochastic_round,
+    unpack_elementwise,
+)
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, DTypeLike, Params
@@ -46,13 +55,14 @@ __all__ = [
     "ANY", "ARBITRARY", "CMEM", "CORE_PARALLEL", "HBM", "HOST", "PARALLEL", "SEMAPHORE", "SMEM",
     "SUBCORE_PARALLEL", "VMEM", "VMEM_SHARED", "CompilerParams", "DeviceIdType",
     "GridDimensionSemantics", "InterpretParams", "MemorySpace", "PrefetchScalarGridSpec",
-    "SemaphoreType", "TensorCoreMesh", "async_copy", "async_remote_copy", "bitcast",
-    "conv", "core_barrier", "create_tensorcore_mesh", "dma_semaphore", "einshape", "emit_pipeline",
+    "SemaphoreType", "TensorCoreMesh", "async_copy", "async_remote_copy", "bitcast", "conv",
+    "core_barrier", "create_tensorcore_mesh", "dma_semaphore", "einshape", "emit_pipeline",
     "force_tpu_interpret_mode", "get_barrier_semaphore", "get_tpu_info", "is_tpu_device", "load",
-    "make_async_copy", "make_async_remote_copy", "prng_random_bits", "prng_seed",
-    "reciprocal", "reset_tpu_interpret_mode_state", "roll", "run_on_first_core", "semaphore",
-    "semaphore_read", "semaphore_signal", "semaphore_wait", "set_tpu_interpret_mode", "store",
-    "sync_copy", "touch", "trace_value", "with_memory_space_constraint",
+    "make_async_copy", "make_async_remote_copy", "pack_elementwise", "prng_random_bits",
+    "prng_seed", "reciprocal", "reset_tpu_interpret_mode_state", "roll", "run_on_first_core",
+    "semaphore", "semaphore_read", "semaphore_signal", "semaphore_wait", "set_tpu_interpret_mode",
+    "store", "stochastic_round", "sync_copy", "touch", "trace_value", "unpack_elementwise",
+    "with_memory_space_constraint",
 ]  # fmt: skip
 __getattr__, __dir__ = unbuilt_names(
     __name__,
@@ -60,9 +70,9 @@ __getattr__, __dir__ = unbuilt_names(
     ACC BufferType BufferedRef BufferedRefBase ChipVersion CoreType LoweringException
     PipelineStep SideEffectType Tiling TpuInfo annotate emit_pipeline_with_allocations
     emit_pipeline_with_async_prefetch get_tpu_info_for_chip has_memory_space join_bits
-    matmul_acc_lhs matmul_lhs_fifo matmul_pop matmul_pop_fifo matmul_push_rhs pack_elementwise
-    pack_fp6 sample_block split_bits stateful_bernoulli stateful_bits stateful_normal
-    stateful_uniform stochastic_round to_pallas_key unpack_elementwise unpack_fp6
+    matmul_acc_lhs matmul_lhs_fifo matmul_pop matmul_pop_fifo matmul_push_rhs pack_fp6
+    sample_block split_bits stateful_bernoulli stateful_bits stateful_normal stateful_uniform
+    to_pallas_key unpack_fp6
     """,
     "it is not built yet.\n  Kernels use jnp and jax.random; blocks go through BlockSpec or "
     "emit_pipeline.",
