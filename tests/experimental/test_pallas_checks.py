@@ -347,3 +347,75 @@ def test_random_bits_of_a_core():
     one, again, other = (np.asarray(copying(kernel(seed))) for seed in (0, 0, 1))
     np.testing.assert_array_equal(one, again)
     assert len(np.unique(np.concatenate([one, other]))) > 60
+
+
+# --- Several cores ------------------------------------------------------------------------------
+
+CORES = pltpu.create_tensorcore_mesh("core", num_cores=2)
+
+
+def on_cores(kernel, **checks):
+    return pl.kernel(
+        kernel,
+        jax.ShapeDtypeStruct((2, 8), np.float32),
+        mesh=CORES,
+        scratch_types=[pltpu.SemaphoreType.REGULAR] * 2,
+        interpret=pltpu.InterpretParams(num_cores_or_threads=2, **checks),
+    )(np.arange(16, dtype=np.float32).reshape(2, 8))
+
+
+def test_cores_that_wait_for_one_another():
+    def kernel(x_ref, o_ref, sem, done):
+        if int(jax.lax.axis_index("core")) == 0:
+            pl.semaphore_wait(sem)
+            o_ref[0] = o_ref[1] * 2 + x_ref[0]
+            pl.semaphore_signal(done, core_index=1)
+        else:
+            o_ref[1] = x_ref[1] + 1
+            pl.semaphore_signal(sem, core_index=0)
+            pl.semaphore_wait(done)
+        pltpu.core_barrier(sem, core_axis_name="core")
+
+    x = np.arange(16, dtype=np.float32).reshape(2, 8)
+    found = on_cores(kernel)
+    np.testing.assert_array_equal(found, np.stack([2 * (x[1] + 1) + x[0], x[1] + 1]))
+
+
+def test_cores_that_wait_for_ever():
+    def kernel(x_ref, o_ref, sem, done):
+        pl.semaphore_wait(sem)
+
+    with pytest.raises(pl.KernelError, match=r"waits for ever(.|\n)*test_pallas_checks.py"):
+        on_cores(kernel)
+
+
+def test_a_core_that_is_not_there():
+    def kernel(x_ref, o_ref, sem, done):
+        pl.semaphore_signal(sem, core_index=2)
+
+    with pytest.raises(pl.KernelError, match="core 2 is told, of 2"):
+        on_cores(kernel)
+
+
+def test_cores_share_a_parallel_axis():
+    seen = []
+    spec = pl.BlockSpec((2, 8), lambda i, j: (i, j))
+    params = pltpu.InterpretParams(
+        num_cores_or_threads=2,
+        grid_point_recorder=lambda place, core: seen.append((*map(int, place), int(core))),
+    )
+
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...] + 1
+
+    found = pl.pallas_call(
+        kernel,
+        jax.ShapeDtypeStruct((8, 16), np.float32),
+        grid=(4, 2),
+        in_specs=[spec],
+        out_specs=spec,
+        interpret=params,
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+    )(np.zeros((8, 16), np.float32))
+    assert (np.asarray(found) == 1).all()
+    assert seen == [(i, j, i // 2) for i in range(4) for j in range(2)]

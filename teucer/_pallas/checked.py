@@ -9,6 +9,7 @@ the line of the kernel.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import warnings
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from teucer._core.reference_types import AccumEffect, ReadEffect
 from teucer._core.trace import current_trace
 from teucer._pallas import accesses
 from teucer._pallas.interpreted_copies import RULES, Machine
+from teucer._pallas.interpreted_cores import Turns
 from teucer._pallas.semaphores import SemaphoreType
 from teucer.lax import _references
 from teucer.numpy._index_keys import ARRAY, NEW, starts_of
@@ -47,8 +49,10 @@ class InterpretParams:
     dma_execution_mode: when copies are done: 'on_wait', not before somebody waits for them, or
         'eager', as they start. random_seed: of the order in which copies end that one semaphore
         tells; by default as they have started.
+    num_cores_or_threads: cores over which the first axis of the grid is divided that
+        dimension_semantics calls parallel. One runs at a time, until it waits for another.
     grid_point_recorder: called before each step with its place in the grid and the number of its
-    core, 0.
+        core.
     """
 
     detect_races: bool = False
@@ -59,6 +63,7 @@ class InterpretParams:
     grid_point_recorder: Callable[..., object] | None = None
     dma_execution_mode: str = "on_wait"
     random_seed: int | None = None
+    num_cores_or_threads: int = 1
 
     def __post_init__(self) -> None:
         for name, said, words in (
@@ -87,7 +92,7 @@ class Memory:
     step that did so, -1 for none; shared: whether other steps see it.
     """
 
-    __slots__ = ("name", "places", "read", "shape", "shared", "values", "written")
+    __slots__ = ("name", "peers", "places", "read", "shape", "shared", "values", "written")
 
     def __init__(self, name: str, value: ArrayLike, given: bool, shared: bool) -> None:
         value = np.asarray(value)
@@ -100,6 +105,7 @@ class Memory:
         self.written = np.full(self.values.size, -2 if given else -1)  # -2: before the kernel
         self.read = np.full(self.values.size, -1)
         self.places = np.arange(self.values.size).reshape(value.shape)
+        self.peers: tuple[Memory, ...] = (self,)  # the same memory of each core
 
     @property
     def array(self) -> np.ndarray[Any, Any]:
@@ -110,11 +116,13 @@ _BY_ATOMIC = -3  # the writer of an element: atomic operations, which several st
 
 
 class Checker:
-    """The checks of one run; `step` is the number of the step that runs."""
+    """The checks of one core in a run; `step` is the number of the step that runs."""
 
-    def __init__(self, params: InterpretParams, name: str) -> None:
+    def __init__(
+        self, params: InterpretParams, name: str, core: int, machine: Machine, turns: Turns
+    ) -> None:
         self.params, self.name, self.step, self.place = params, name, 0, ()
-        self.machine = Machine(eager=params.dma_execution_mode == "eager", seed=params.random_seed)
+        self.core, self.machine, self.turns = core, machine, turns
 
     def scoped(self, aval: Any, space: object) -> Memory:
         """Memory of run_scoped. Semaphores begin at 0; other memory holds nothing."""
@@ -407,19 +415,30 @@ def run_checked(
     params: InterpretParams,
     name: str,
     grid: Sequence[int],
-    memories: Sequence[Memory],
+    axis: int | None,
+    memories: Sequence[Sequence[Memory]],
     blocks: Callable[[Sequence[int]], Sequence[object]],
     body: ClosedJaxpr,
     before: Sequence[object],
     sizes: Sequence[Size],
 ) -> None:
-    """Run the steps of a grid. blocks(place) are the places in memory of the blocks that a step
-    sees."""
-    check = Checker(params, name)
-    for step, place in enumerate(itertools.product(*map(range, grid))):
-        check.step, check.place = step, place
-        if params.grid_point_recorder is not None:
-            params.grid_point_recorder(tuple(map(np.int32, place)), np.int32(0))
-        seen = [(m, b) for m, b in zip(memories, blocks(place), strict=True)]
-        run_kernel(check, body, [*before, *map(np.int32, place), *sizes, *seen])
-    check.end()
+    """Run the steps of a grid. axis: that which cores share. memories: what each core sees.
+    blocks(place) are the places in memory of the blocks that a step sees."""
+    cores = len(memories)
+    machine = Machine(eager=params.dma_execution_mode == "eager", seed=params.random_seed)
+    turns = Turns(cores)
+    checks = [Checker(params, name, core, machine, turns) for core in range(cores)]
+
+    def on_core(core: int) -> None:
+        check = checks[core]
+        for step, place in enumerate(itertools.product(*map(range, grid))):
+            if axis is not None and place[axis] * cores // grid[axis] != core:
+                continue
+            check.step, check.place = step, place
+            if params.grid_point_recorder is not None:
+                params.grid_point_recorder(tuple(map(np.int32, place)), np.int32(core))
+            seen = [(m, b) for m, b in zip(memories[core], blocks(place), strict=True)]
+            run_kernel(check, body, [*before, *map(np.int32, place), *sizes, *seen])
+
+    turns.run([functools.partial(on_core, core) for core in range(cores)])
+    checks[0].end()

@@ -126,7 +126,9 @@ def _wait(check: Checker, eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any]:
 
 def _take(check: Checker, eqn: Eqn, sem: Touched, n: int, decrement: bool) -> None:
     while int(sem.memory.values[sem.places]) < n:
-        if not check.machine.finish(sem):
+        if check.machine.finish(sem):
+            check.turns.told()
+        elif not check.turns.wait(check.core, lambda: int(sem.memory.values[sem.places]) >= n):
             check.fail(
                 f"waits for ever: the semaphore is {int(sem.memory.values[sem.places])}, and "
                 f"nobody is left to make it {n}",
@@ -145,8 +147,20 @@ def _semaphore_wait(check: Checker, eqn: Eqn, operands: Sequence[Any]) -> Sequen
 
 
 def _signal(check: Checker, eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any]:
-    (sem,), (inc, *_) = _taken(check, eqn, operands)
-    sem.memory.values[sem.places] += int(inc)
+    (sem,), (inc, *rest) = _taken(check, eqn, operands)
+    memory = sem.memory
+    if eqn.params["core"]:
+        core = int(rest[-1])
+        if not 0 <= core < len(memory.peers):
+            check.fail(
+                f"core {core} is told, of {len(memory.peers)}",
+                memory,
+                eqn,
+                "Interpret as many cores as the mesh has: num_cores_or_threads=.",
+            )
+        memory = memory.peers[core]
+    memory.values[sem.places] += int(inc)
+    check.turns.told()
     return ()
 
 

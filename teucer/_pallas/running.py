@@ -84,12 +84,20 @@ def run_with_checks(
     n_scratch = len(kernel.scratch)
     spaces = kernel.jaxpr.in_avals[len(kernel.jaxpr.in_avals) - n_scratch :]
     whole = [Memory(f"scalars {i}", x, True, False) for i, x in enumerate(given.scalars)]
-    scratch = [
-        Memory(f"scratch {i}", jnp.zeros(a.shape, a.dtype), True, False)
-        if isinstance(ref.memory_space, SemaphoreType)
-        else Memory(f"scratch {i}", _unwritten(a, params), False, False)
-        for i, (a, ref) in enumerate(zip(kernel.scratch, spaces, strict=True))
-    ]
+    axis = _shared_axis(kernel, params)
+
+    def scratch_of() -> list[Memory]:
+        return [
+            Memory(f"scratch {i}", jnp.zeros(a.shape, a.dtype), True, False)
+            if isinstance(ref.memory_space, SemaphoreType)
+            else Memory(f"scratch {i}", _unwritten(a, params), False, False)
+            for i, (a, ref) in enumerate(zip(kernel.scratch, spaces, strict=True))
+        ]
+
+    scratch = [scratch_of() for _ in range(1 if axis is None else params.num_cores_or_threads)]
+    for peers in zip(*scratch, strict=True):
+        for memory in peers:
+            memory.peers = peers
 
     def seen(memory: Memory, block: Block, place: Sequence[int], consts: Sequence[Value]) -> Any:
         places = (
@@ -115,14 +123,15 @@ def run_with_checks(
         return [
             *(m.places for m in whole),
             *(seen(m, b, place, c) for m, b, c in shown),
-            *(m.places for m in scratch),
+            *(m.places for m in scratch[0]),
         ]
 
     run_checked(
         params,
         kernel.name,
         [int(n) for n in given.grid],
-        [*whole, *ins, *outs, *scratch],
+        axis,
+        [[*whole, *ins, *outs, *own] for own in scratch],
         blocks,
         kernel.jaxpr,
         given.consts,
@@ -131,6 +140,19 @@ def run_with_checks(
     return tuple(
         [jnp.asarray(m.array, b.array.dtype) for m, b in zip(outs, kernel.outs, strict=True)]
     )
+
+
+def _shared_axis(kernel: Kernel, params: InterpretParams) -> int | None:
+    """The axis of the grid that cores share: the first parallel one that they divide."""
+    cores = params.num_cores_or_threads
+    if cores == 1:
+        return None
+    said = getattr(kernel.options, "dimension_semantics", None) or ()
+    names = [str(getattr(s, "value", s)) for s in said]
+    for axis, (n, name) in enumerate(zip(kernel.grid, names, strict=False)):
+        if name != "arbitrary" and n is not None and n % cores == 0:
+            return axis
+    return None
 
 
 def _check_starts(

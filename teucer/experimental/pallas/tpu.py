@@ -123,8 +123,7 @@ class InterpretParams(_AnyInterpretParams):
 
     out_of_bounds_reads: 'raise', or 'uninitialized': such reads give unspecified values.
     uninitialized_memory: with 'zero', reads of memory that was never written are no faults.
-    A kernel runs on one core, in order; the others say how JAX's interpreter of several cores goes
-    on.
+    The others say how JAX's interpreter goes on.
     """
 
     def __init__(
@@ -166,6 +165,7 @@ class InterpretParams(_AnyInterpretParams):
             grid_point_recorder,
             dma_execution_mode,
             random_seed,
+            num_cores_or_threads,
         )
 
 
@@ -254,14 +254,15 @@ def run_on_first_core(core_axis_name: str) -> Callable[[Callable[[], Any]], None
 
 
 def core_barrier(sem: object, *, core_axis_name: str) -> None:
-    """Let cores wait for one another; they run in order here, so only a mesh of one core can.
-
-    Raises NotImplementedError for more.
-    """
-    if lax.axis_size(core_axis_name) > 1:
-        only_on_devices(
-            "core_barrier of several cores", "Make two kernels of what runs before and after it."
-        )
+    """Let cores wait for one another, in a kernel on cores. sem: a semaphore that each has."""
+    cores = lax.axis_size(core_axis_name)
+    if cores > 1 and not kernel.in_kernel():
+        only_on_devices("core_barrier of several cores", "Call it in pl.kernel or pl.core_map.")
+    for core in range(cores):
+        if cores > 1 and core != int(lax.axis_index(core_axis_name)):
+            semaphore_signal(sem, core_index=core)
+    if cores > 1:
+        semaphore_wait(sem, cores - 1)
 
 
 # --- Functions ------------------------------------------------------------------------------------
