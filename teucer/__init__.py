@@ -69,6 +69,7 @@ _SOURCES = {
         "disable_jit ensure_compile_time_eval eval_shape make_jaxpr named_call named_scope"
     ),
     "teucer.lax._callbacks": "pure_callback",
+    "teucer._progress.loops": "progress",
     "teucer.ref": "ref=. Ref empty_ref free_ref freeze new_ref",
     "teucer._devices.environment": "print_environment_info",
     "teucer._core.types": "float0",

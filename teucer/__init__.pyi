@@ -127,6 +127,7 @@ from teucer._devices.meshes import use_abstract_mesh as use_abstract_mesh
 from teucer._devices.shardings import NamedSharding as NamedSharding
 from teucer._devices.specs import PartitionSpec as _P
 from teucer._executables.effects import effects_barrier as effects_barrier
+from teucer._progress.loops import progress as progress
 from teucer._sharding.pmap import pmap as pmap
 from teucer._sharding.shard_map import shard_map as shard_map
 from teucer._sharding.shard_map import smap as smap

@@ -1,0 +1,1 @@
+"""Progress of loops that are compiled, while they run."""
