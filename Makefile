@@ -39,6 +39,7 @@ WORKERS ?= 2
 
 BIN := .venv/bin
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+PIP_ALOUD := -m pip install --progress-bar off --disable-pip-version-check
 PYTEST_QUICK := pytest -n $(WORKERS) -q -m "not slow"
 # The tests of what calls jaxlib: compilers, arrays, devices, kernels, serialised programs.
 TOUCH_JAXLIB := tests/arrays tests/devices tests/executables tests/ffi tests/core tests/programs \
@@ -61,7 +62,8 @@ setup: .venv/.installed
 .venv/.installed: $(SETUP_INPUTS)
 	$(call need_python,$(PYTHON),3.13,PYTHON)
 	"$(PYTHON)" -m venv --clear .venv
-	$(BIN)/python $(PIP_INSTALL) -e '.[cli,demo,viz,test]'
+	@"$(PYTHON)" tools/aloud.py "Installing into .venv:" $(BIN)/python $(PIP_ALOUD) \
+	    -e '.[cli,demo,viz,test]'
 	@touch $@
 
 run: .venv/.installed

@@ -321,8 +321,8 @@ def test_demo_short(tmp_path, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_demo_without_rich_names_the_extra(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "rich", None)
+def test_demo_without_matplotlib_names_the_extra(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert main(["demo", "--steps", "1", "--output", str(tmp_path / "curve.png")]) == 2
     assert "pip install 'teucer[demo]'" in capsys.readouterr().err
 

@@ -183,3 +183,33 @@ def test_bash_completes(
         ["bash", "--norc", "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True
     )
     assert sorted(done.stdout.split()) == sorted(found.split()), done.stderr
+
+
+def test_the_page_of_commands_is_fresh() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "commands.py"), "--check"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+ALOUD = [sys.executable, str(ROOT / "tools" / "aloud.py"), "Working:", sys.executable, "-c"]
+
+
+def test_aloud_says_that_a_command_goes_on() -> None:
+    code = "import threading; print('first', flush=True); threading.Event().wait(2.5)"
+    done = subprocess.run([*ALOUD, code], capture_output=True, text=True, timeout=60, check=True)
+    lines = done.stdout.splitlines()
+    assert lines[0] == "Working:" and re.fullmatch(r" +\d s  first", lines[1])
+    assert re.fullmatch(r" +\d s  done", lines[-1])
+    failing = subprocess.run(
+        [*ALOUD, "print('why'); raise SystemExit(3)"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert failing.returncode == 3 and failing.stderr == "why\n"
