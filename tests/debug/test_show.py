@@ -1,5 +1,6 @@
 """`debug.show`, `teucer show` and jaxprs in notebooks: pages that stand alone, and text."""
 
+import html
 import html.parser
 import re
 import shutil
@@ -13,7 +14,8 @@ import teucer.numpy as jnp
 from teucer import lax
 from teucer._derived.liveness import size_text
 from teucer._optimize import operations as counting
-from teucer.cli import main
+from teucer._printing.runs import runs_of, short
+from teucer.cli import _run, main
 from teucer.debug import _costs
 
 X = jax.ShapeDtypeStruct((8, 4), jnp.float32)
@@ -114,7 +116,8 @@ def test_the_bars_of_the_peak_are_the_highest():
     assert len(bars) > 4 and any(float(height) < 90 for _, height in bars)
 
 
-def test_the_command(tmp_path, capsys):
+def test_the_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(_run, "as_jax", lambda: None)  # tests/compat has processes for it
     program = tmp_path / "program.py"
     program.write_text("import teucer.numpy as jnp\n\ndef f(x):\n    return jnp.sin(x) * 2\n")
     assert main(["show", f"{program}:f", "--args", "f32[3]"]) == 0
@@ -231,3 +234,65 @@ def test_the_page_in_a_browser(tmp_path):
     title = done.stdout.partition("<title>")[2].partition("</title>")[0]
     opened, found, hidden = (int("".join(filter(str.isdigit, part))) for part in title.split(", "))
     assert opened == page.count("<details>") and found >= 2 and hidden > 5
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7])
+def test_runs_are_the_sequence(length):
+    rng = np.random.default_rng(length)
+    for _ in range(30):
+        parts = [list(rng.integers(3, size=rng.integers(1, length + 1))) for _ in range(4)]
+        keys = [key for part in parts for key in part * int(rng.integers(1, 5))]
+        found = runs_of(keys)
+        assert [run.start for run in found] == [
+            sum(r.size * r.times for r in found[:i]) for i in range(len(found))
+        ]
+        again = [k for r in found for k in keys[r.start : r.start + r.size] * r.times]
+        assert again == keys and all(r.times == 1 or r.times >= 3 for r in found)
+    assert runs_of([1] * 50) == [(0, 1, 50)] and runs_of([]) == []
+
+
+def layers(ws, x):
+    for w in ws:
+        x = jnp.tanh(x @ w)
+    return (x**2).sum()
+
+
+def test_equal_layers_are_shown_once_and_inputs_have_names():
+    ws = [jnp.ones((8, 8)) for _ in range(12)]
+    picture = jax.debug.show(jax.grad(layers), ws, jnp.ones((4, 8)))
+    assert "these 3 x 12" in str(picture) or "x 12" in str(picture)
+    assert len(str(picture).splitlines()) < 60
+    page = html.unescape(picture.html)
+    assert "ws[0] = " in page and "x = " in page and "× 12" in page
+    assert "preferred_element_type" not in page and "=None" not in page
+
+
+def test_a_long_forward_pass_does_not_cut_off_the_backward_pass(monkeypatch):
+    monkeypatch.setattr("teucer.debug._show.MOST", 20)
+    scales = tuple(float(i) for i in range(2, 42))  # no run of equal equations
+
+    def f(x):
+        for scale in scales:
+            x = jnp.sin(x * scale)
+        return x
+
+    page = jax.debug.show(jax.grad(f), 1.0).html
+    forward, _, backward = page.partition("<h2>Backward</h2>")
+    assert "more equations" in forward and backward.count('class="e"') >= 10
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        (
+            "/e/lib/python3.11/site-packages/optax/_src/update.py:42:5 (f)",
+            "optax/_src/update.py:42:5 (f)",
+        ),
+        ("/usr/lib/python3.13/functools.py:9:1 (g)", "functools.py:9:1 (g)"),
+        ("<ipython-input-4-1a2b3c>:2:7 (loss)", "cell 4, line 2:7 (loss)"),
+        ("/tmp/ipykernel_99/123456.py:3:1 (loss)", "cell, line 3:1 (loss)"),
+        ("train.py:3:1 (loss)", "train.py:3:1 (loss)"),
+    ],
+)
+def test_places_are_short(place, said):
+    assert short(place) == said

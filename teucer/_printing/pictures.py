@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from teucer._core.names import stack_text
 from teucer._printing.printer import _Printer
+from teucer._printing.runs import runs_of, short
 from teucer._xla import pretty as pp
 
 if TYPE_CHECKING:
@@ -25,7 +27,8 @@ STYLE = """
 .tj summary { cursor: pointer; } .tj summary::before { content: "\\25B8"; }
 .tj details[open] > summary::before { content: "\\25BE"; }
 """
-_MOST = 3000  # rows that fit on a page
+MOST = 3000  # rows that fit on a page
+_OFF = re.compile(r" ?\b\w+=(?:None|False|\(\))(?=[ \]])")
 
 
 class Rows:
@@ -34,7 +37,7 @@ class Rows:
 
     def __init__(self, jaxpr: Jaxpr, notes: Callable[[Eqn], str] | None = None) -> None:
         self.notes = notes
-        self.left = _MOST
+        self.left = MOST
         # Each program within is written as a fold of its own, and as dots in the equation.
         self.printer = _Printer(False, True, False, dict.fromkeys(_within(jaxpr), "…"))
 
@@ -51,7 +54,20 @@ class Rows:
         )
 
     def equations(self, eqns: Sequence[Eqn]) -> Iterator[str]:
-        """Rows of equations."""
+        """Rows of equations; of a part that repeats the first time is shown, the others folded."""
+        for start, size, times in runs_of([key_of(eqn) for eqn in eqns]):
+            yield from self._plain(eqns[start : start + size])
+            if times > 1:
+                again = eqns[start + size : start + size * times]
+                part = "this equation" if size == 1 else f"these {size} equations"
+                yield (
+                    f'<details class="again"><summary><span class="c">× {times}: {part} '
+                    f"{times - 1} times more</span></summary><div>"
+                )
+                yield from self._plain(again)
+                yield "</div></details>"
+
+    def _plain(self, eqns: Sequence[Eqn]) -> Iterator[str]:
         for i, eqn in enumerate(eqns):
             if self.left <= 0:
                 yield f'<div class="h">… {len(eqns) - i} more equations</div>'
@@ -61,8 +77,8 @@ class Rows:
 
     def equation(self, eqn: Eqn) -> Iterator[str]:
         """The row of an equation, and folds of the programs that it carries."""
-        text = pp.layout(self.printer.eqn(eqn, None), 10**6)
-        place = eqn.where("")
+        text = _without_defaults(pp.layout(self.printer.eqn(eqn, None), 10**6), eqn)
+        place = short(eqn.where(""))
         stack = stack_text(eqn.source[1]) if eqn.source is not None else ""
         note = self.notes(eqn) if self.notes is not None else ""
         cells = (
@@ -77,6 +93,27 @@ class Rows:
         for title, jaxpr in inner:
             yield from self.program(jaxpr, title)
         yield "</div></details>"
+
+
+def key_of(eqn: Eqn) -> Hashable:
+    """What equations of one run have in common: all but their variables."""
+    params = [
+        (name, id(value) if type(value).__name__ in ("Jaxpr", "ClosedJaxpr") else repr(value))
+        for name, value in eqn.params.items()
+    ]
+    types = [v.aval for v in (*eqn.invars, *eqn.outvars)]
+    return eqn.primitive.name, tuple(params), tuple(types), eqn.where("")
+
+
+def _without_defaults(text: str, eqn: Eqn) -> str:
+    """The text of an equation without parameters that say nothing: those that are off, and the
+    dtype of a product where the result shows it."""
+    text = _OFF.sub("", text)
+    if len(eqn.outvars) == 1:
+        dtype = getattr(eqn.outvars[0].aval, "dtype", None)
+        text = re.sub(rf" ?\bpreferred_element_type={dtype}\b", "", text)
+    name = eqn.primitive.name
+    return text.replace(f"{name}[ ", f"{name}[").replace(f"{name}[] ", f"{name} ")
 
 
 def _carried(eqn: Eqn) -> Iterator[tuple[str, Jaxpr]]:

@@ -16,7 +16,8 @@ from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, jaxprs_in_params
 from teucer._derived.liveness import Peak, bytes_of, is_backward, peak_of, size_text
 from teucer._derived.stages import jit
 from teucer._optimize.operations import operations, total_operations
-from teucer._printing.pictures import STYLE, Rows
+from teucer._printing.pictures import MOST, STYLE, Rows
+from teucer._printing.runs import runs_of, short
 from teucer.debug._costs import bytes_moved, count_text
 
 
@@ -28,6 +29,7 @@ class Picture:
     name: str
     jaxpr: ClosedJaxpr
     peak: Peak
+    inputs: tuple[str, ...] = ()  # what the arguments are called
 
     def __str__(self) -> str:
         return _text(self)
@@ -69,8 +71,9 @@ def show(fun: Callable[..., object], *args: object, **kwargs: object) -> Picture
     """
     function: Any = fun if hasattr(fun, "trace") else jit(fun)
     traced = function.trace(*args, **kwargs)
-    names = [f"argument {name}" for name in traced.arg_names]
-    return Picture(fun_name(fun), traced.jaxpr, peak_of(traced.jaxpr, names))
+    names = tuple(traced.arg_names)
+    peak = peak_of(traced.jaxpr, [f"argument {name}" for name in names])
+    return Picture(fun_name(fun), traced.jaxpr, peak, names)
 
 
 def _count(jaxpr: Jaxpr) -> int:
@@ -117,7 +120,7 @@ def _lines(jaxpr: Jaxpr) -> list[_Line]:
             place = source.locate(eqn.place)
             key = (place.file, place.line) if place is not None else None
             if key not in found:
-                shown = source.describe(eqn.place)
+                shown = short(source.describe(eqn.place))
                 found[key] = _Line(
                     shown, linecache.getline(*key).strip() if key is not None else ""
                 )
@@ -149,11 +152,24 @@ def _text(picture: Picture) -> str:
             f"    {len(line.eqns)} equations{way}; {count_text(line.operations)} operations; "
             f"{size_text(line.bytes)} read and written"
         )
-        for eqn, back in line.eqns:
-            outs = ", ".join(v.aval.str_short(True) for v in eqn.outvars)
-            said.append(f"      {'<' if back else '>'} {eqn.primitive.name}: {outs}")
+        said += _equations(line)
     said += ["", str(picture.peak)]
     return "\n".join(said)
+
+
+def _equations(line: _Line) -> list[str]:
+    """The equations of a line; a part that repeats is shown once."""
+    shown = [
+        f"      {'<' if back else '>'} {eqn.primitive.name}: "
+        f"{', '.join(v.aval.str_short(True) for v in eqn.outvars)}"
+        for eqn, back in line.eqns
+    ]
+    said = []
+    for start, size, times in runs_of(shown):
+        said += shown[start : start + size]
+        if times > 1:
+            said[-1] += f"    x {times}" if size == 1 else f"    these {size} x {times}"
+    return said
 
 
 # --- The page ----------------------------------------------------------------------------------
@@ -200,15 +216,24 @@ def _page(picture: Picture) -> str:
     rows = Rows(jaxpr, _note)
     forward = [eqn for eqn in jaxpr.eqns if not is_backward(eqn)]
     backward = [eqn for eqn in jaxpr.eqns if is_backward(eqn)]
-    arguments = " ".join(map(rows.printer.binder, (*jaxpr.constvars, *jaxpr.invars)))
+    arguments = " ".join(map(rows.printer.binder, jaxpr.constvars))
+    named = dict(zip(jaxpr.invars, picture.inputs, strict=False))
+    arguments += "".join(
+        f" {named[v]} = {rows.printer.binder(v)}," if v in named else f" {rows.printer.binder(v)},"
+        for v in jaxpr.invars
+    )
+    arguments = arguments.strip(" ,")
     passes = [
         ("Forward" if backward else "Equations", forward),
         *([("Backward", backward)] if backward else []),
     ]
-    columns = "".join(
-        f'<section><h2>{name}</h2><div class="tj">{"".join(rows.equations(eqns))}</div></section>'
-        for name, eqns in passes
-    )
+    columns = ""
+    for name, eqns in passes:
+        rows.left = MOST // len(passes)  # so that a long forward pass does not cut off the other
+        columns += (
+            f'<section><h2>{name}</h2><div class="tj">{"".join(rows.equations(eqns))}</div>'
+            "</section>"
+        )
     results = ", ".join(map(rows.printer.name, jaxpr.outvars))
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
@@ -250,7 +275,7 @@ def _chart(peak: Peak) -> str:
     for i, (size, eqn) in enumerate(levels):
         height = 100 * size / peak.size
         kind = ' class="top"' if eqn is peak.at else ""
-        place = eqn.where("")
+        place = short(eqn.where(""))
         said = html.escape(f"{size_text(size)}: {eqn.primitive.name} {place}")
         bars.append(
             f'<rect{kind} x="{i}" y="{100 - height:.2f}" width="0.9" height="{height:.2f}">'
