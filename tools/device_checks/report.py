@@ -7,6 +7,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,9 @@ class Report:
         """Add a line, and print it unless all is well with one of many."""
         self.lines.append({"section": section, "what": what, "verdict": verdict, **figures})
         if verdict != "ok" or section not in ("values",):
-            told = "  ".join(f"{name}={_short(value)}" for name, value in figures.items())
+            told = "  ".join(
+                f"{name}={_short(value)}" for name, value in figures.items() if name != "traceback"
+            )
             print(f"{section:12} {verdict:9} {what:44} {told}", flush=True)
 
     def section(
@@ -34,29 +37,39 @@ class Report:
         name: str,
         share: float,
         checks: Iterable[tuple[str, Callable[[], dict[str, Any] | bool]]],
+        workers: int = 1,
     ) -> None:
         """Run checks in their order while a share of the time that is left lasts.
 
         A check returns figures, with `verdict` for one other than `ok`; or whether all is well.
+        workers: threads, for checks that mostly compile.
         """
         start = time.monotonic()
         limit = start + share * max(self.end - start, 0)
-        late: list[str] = []
-        for what, check in checks:
+
+        def run(item: tuple[str, Callable[[], dict[str, Any] | bool]]) -> dict[str, Any] | None:
             if time.monotonic() > limit:
-                late.append(what)
-                continue
+                return None
             began = time.monotonic()
             try:
-                found = check()
+                found = item[1]()
             except Exception as err:
                 text = str(err).strip().splitlines() or [""]
-                self.note(name, what, "FAILED", error=f"{type(err).__name__}: {text[0][:160]}")
-                self.lines[-1]["traceback"] = traceback.format_exc()[-4000:]
-                continue
+                return {
+                    "verdict": "FAILED",
+                    "error": f"{type(err).__name__}: {text[0][:160]}",
+                    "traceback": traceback.format_exc()[-4000:],
+                }
             figures = {"verdict": "ok" if found else "WRONG"} if isinstance(found, bool) else found
-            verdict = figures.pop("verdict", "ok")
-            self.note(name, what, verdict, seconds=time.monotonic() - began, **figures)
+            return {"verdict": "ok", "seconds": time.monotonic() - began, **figures}
+
+        items, late = list(checks), list[str]()
+        with ThreadPoolExecutor(workers) as pool:
+            for (what, _), found in zip(items, pool.map(run, items), strict=True):
+                if found is None:
+                    late.append(what)
+                else:
+                    self.note(name, what, found.pop("verdict"), **found)
         if late:
             self.note(name, f"{len(late)} checks", "left out", first=late[0])
 
