@@ -14,6 +14,8 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer.experimental import multihost_utils
+from teucer.experimental.custom_partitioning import custom_partitioning
+from teucer.experimental.serialize_executable import deserialize_and_load, serialize
 from teucer.sharding import Mesh, NamedSharding
 from teucer.sharding import PartitionSpec as P
 
@@ -324,6 +326,44 @@ def programs_that_communicate_give_keys():
         assert keys.sharding == x.sharding
         for part in words.addressable_shards:
             same(part.data, np.asarray(expected)[part.index])
+
+
+@law
+def functions_of_the_compiler_have_no_addresses_for_others():
+    """A program that is inspected, or divided by a function, is the same program in all."""
+    x, seen = laid(np.arange(8.0, dtype="f4"), over(P("x"))), []
+    if jax.process_index() == 0:  # so that later ones have other numbers here
+        jax.jit(lambda a: jax.debug.inspect_array_sharding(a, callback=seen.append)).lower(x)
+
+    @jax.jit
+    def f(a):
+        jax.debug.inspect_array_sharding(a * 2, callback=seen.append)
+        return a.sum()
+
+    same(f(x), 28)
+    assert seen[-1].spec == P("x"), seen
+
+    @custom_partitioning
+    def doubled(a):
+        return a * 2
+
+    doubled.def_partition(
+        partition=lambda mesh, args, out: (mesh, lambda a: a * 2, out.sharding, (out.sharding,)),
+        sharding_rule="i -> i",
+    )
+    same(jax.jit(lambda a: doubled(a).sum())(x), 56)
+
+
+@law
+def loaded_executables_are_over_all_processes():
+    x = laid(np.arange(8.0, dtype="f4"), over(P("x")))
+    made = serialize(jax.jit(lambda a: a.sum() * 5).lower(x).compile())
+    again = deserialize_and_load(*made)
+    for _ in range(3):
+        same(again(x), 140)
+    agreement = again.program.agreement
+    names = multihost_utils.process_allgather(np.uint32(agreement.fingerprint & 0xFFFFFFFF))
+    assert len(set(np.ravel(names).tolist())) == 1, names
 
 
 if __name__ == "__main__":

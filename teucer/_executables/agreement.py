@@ -13,7 +13,7 @@ from teucer._base import config, errors
 from teucer._devices import processes
 from teucer._executables import callbacks, shared_calls
 from teucer._xla import dispatcher
-from teucer._xla.client import XlaRuntimeError
+from teucer._xla.client import OF_THIS_PROCESS, XlaRuntimeError
 from teucer._xla.dispatcher import FastPath
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 _SHOWN = 200  # characters of a line of a program that a message shows
 _LONGEST = 4 << 20  # bytes of a program's text that processes show each other
+# By what a text names Python functions that run while it is compiled: addresses, and numbers.
+_OWN_NAMES = re.compile(
+    f'((?:{"|".join(map(re.escape, OF_THIS_PROCESS))})[^\n]*? backend_config = )"[^"]*"'
+)
 _CALLS_PYTHON = re.compile(
     r' = (?!\(\) )[^=\n]*? custom-call\([^\n]*"xla_ffi_(partitioned_)?python_'
 )
@@ -62,6 +66,7 @@ class Agreement:
         self._calls_python = calls_python
 
         self.group, self.name, self.limited, self.shown = group, name, limited, False
+        text = _OWN_NAMES.sub(r'\1"a function"', text)
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
         self.fingerprint = int.from_bytes(digest, "little")
         self._packed = zlib.compress(text.encode(), 1)

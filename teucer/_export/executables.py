@@ -14,7 +14,7 @@ import numpy as np
 
 from teucer._core.trace import typeof
 from teucer._derived.stages import ArgInfo, Compiled
-from teucer._devices import backends
+from teucer._devices import backends, processes
 from teucer._devices.chosen import GSPMDSharding
 from teucer._devices.placement import Placement
 from teucer._devices.shardings import NamedSharding
@@ -166,7 +166,13 @@ def deserialize_and_load(
         trace_time=0.0,
         lower_time=0.0,
     )
-    program = Program(LoadedCode(executable, sections[1]), lowering, out_avals, fields["name"])
+    code, agreement = LoadedCode(executable, sections[1]), None
+    if processes.state.client is not None:
+        from teucer._executables.agreement import agreement_of  # for several processes
+
+        text = "\n".join(module.to_string() for module in executable.hlo_modules())
+        agreement = agreement_of(devices, fields["name"], text, code)
+    program = Program(code, lowering, out_avals, fields["name"], agreement=agreement)
     infos = [
         ArgInfo(aval, donated) for aval, donated in zip(in_avals, fields["donated"], strict=True)
     ]
@@ -213,11 +219,11 @@ def _devices_for(
     laid_out: Mapping[str, Any] | None, chosen: Sequence[Device], backend: str | Client | None
 ) -> tuple[Any, ...]:
     """The devices that an executable is loaded on; laid_out: None for one on a single device."""
-    there = chosen or backends.client_of(backend).local_devices()
+    client = backends.client_of(backend)
     if laid_out is None:
-        return (there[0],)
+        return ((chosen or client.local_devices())[0],)
     needed = laid_out["devices"]
-    by_id = {d.id: d for d in there}
+    by_id = {d.id: d for d in chosen or client.devices()}
     found = chosen or [by_id[i] for i in needed if i in by_id]
     if len(found) != len(needed):
         raise ValueError(
