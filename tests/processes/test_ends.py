@@ -61,7 +61,7 @@ def test_statuses_and_texts_of_exit():
         assert said[1].rstrip().endswith("bad data")
 
 
-@pytest.mark.parametrize("counts", [(2, 3), (3, 2)])
+@pytest.mark.parametrize("counts", [(2, 3), pytest.param((3, 2), marks=pytest.mark.slow)])
 def test_a_wrong_count_of_processes(counts):
     """Nobody waits for ever, and somebody says how many were to come."""
     code = CONNECT.replace("40", "8") + "jax.distributed.shutdown()"
@@ -84,6 +84,7 @@ def ended(processes, seconds):
     raise TimeoutError
 
 
+@pytest.mark.slow  # two of three wait for a sign
 def test_a_number_that_comes_twice_while_others_join():
     """One of both is refused, and the other goes on with process 0."""
     program = [str(HERE / "programs.py"), "keeps_on"]

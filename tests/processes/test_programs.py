@@ -75,7 +75,7 @@ def test_some_of_several_survivors_go_on(n):
     check_survivors(n)
 
 
-@pytest.mark.parametrize("kind", ["smaller batch", "dies 0"])
+@pytest.mark.parametrize("kind", ["smaller batch"])  # the others are slow tests below
 def test_faults_end_every_process(kind):
     check_fault(kind, 2)
 
@@ -94,6 +94,7 @@ def test_each_fault(kind, n):
     check_fault(kind, n)
 
 
+@pytest.mark.slow  # three processes
 def test_the_first_that_failed_is_named():
     done = launch("raises late", 3, **FAST)
     assert done.returncode == 1

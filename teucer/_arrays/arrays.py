@@ -77,7 +77,7 @@ def to_numpy(x: ArrayImpl) -> np.ndarray[Any, Any]:
         pass
     elif processes.state.client is not None and not x_._sharding.is_fully_addressable:
         x_._npy_value = _elsewhere(x_)
-    elif x_.is_fully_replicated:
+    elif x_._sharding.is_fully_replicated:
         # Among copies on several devices the first is read.
         value, in_place = _read(xla.one_copy(x_))
         value.flags.writeable = False
@@ -91,8 +91,9 @@ def to_numpy(x: ArrayImpl) -> np.ndarray[Any, Any]:
 
 def _elsewhere(x: ArrayImpl) -> np.ndarray[Any, Any]:
     """The values of an array that several processes hold, if this process holds all of them."""
-    whole = x.is_fully_replicated and not x._sharding._sums()
-    copies = len(x._sharding._internal_device_list.addressable_device_list) if whole else 0
+    sharding = x._sharding
+    whole = sharding.is_fully_replicated and not sharding._sums()
+    copies = len(sharding._internal_device_list.addressable_device_list) if whole else 0
     if not copies and not _is_legible(x):
         raise RuntimeError(
             "Fetching value for `jax.Array` that spans non-addressable (non process local) "
@@ -102,7 +103,7 @@ def _elsewhere(x: ArrayImpl) -> np.ndarray[Any, Any]:
         )
     try:
         if copies:
-            value = np.array(_read(xla.one_copy(x))[0])
+            value = np.array(_read(x if copies == 1 else xla.one_copy(x))[0])
             value.flags.writeable = False
             return value
         return _joined(x, {repr(shard.index): shard for shard in x.addressable_shards}.values())
@@ -422,7 +423,7 @@ def __bool__(x: ArrayImpl) -> bool:
 
 def _scalar_conversion(kind: type[_Number]) -> Callable[[ArrayImpl], _Number]:
     def convert(x: ArrayImpl) -> _Number:
-        if x.ndim:
+        if x.shape:
             raise TypeError(
                 "Only scalar arrays can be converted to Python scalars; "
                 f"got arr.ndim={x.ndim}\n"

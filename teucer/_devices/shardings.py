@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -384,7 +385,7 @@ class NamedSharding(arrays.NamedShardingBase):  # type: ignore[misc]  # jaxlib's
         """Number of devices."""
         return int(self.mesh.size)
 
-    @property
+    @functools.cached_property  # asked by each read of an array
     def is_fully_replicated(self) -> bool:
         """Whether every device holds the whole array."""
         return not self.spec.unreduced and all(n == 1 for n in self._parts(len(self.spec)))

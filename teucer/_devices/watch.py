@@ -150,6 +150,14 @@ class Watch:
             raise
         return call
 
+    def give_up(self) -> None:
+        """Calls of this thread that have begun and have no results have failed."""
+        me = threading.get_ident()
+        with self._lock:
+            for last in self._last.values():
+                if last.thread == me and last.results is None:
+                    last.results = ()
+
     def _forget_ended(self) -> Call | None:
         """The oldest call that has not ended yet."""
         with self._lock:
@@ -279,7 +287,8 @@ class Watch:
                 line = f", at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
             trace = trace.tb_next
         first_line = str(failure).strip().partition("\n")[0].rstrip(".")
-        text, self._failing = f"{type(failure).__name__}: {first_line:.300}{line}", True
+        said = f": {first_line:.300}" if first_line else ""
+        text, self._failing = f"{type(failure).__name__}{said}{line}", True
         with contextlib.suppress(XlaRuntimeError):
             self._client.key_value_set(f"{ROOT}/failed/{self._number}", text, allow_overwrite=True)
 

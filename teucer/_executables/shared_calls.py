@@ -8,7 +8,6 @@ for its XLA layout. Afterwards it asks the tree of the results to put them toget
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -24,28 +23,22 @@ if TYPE_CHECKING:
     from teucer._xla.pytree import PyTreeDef
 
 
-class _Begun(threading.local):
-    """The calls of this thread that have begun and have no results yet."""
-
-    def __init__(self) -> None:
-        self.calls: list[Call] = []
-
-
-_begun = _Begun()
-
-
 @final
 class _Before:
-    """Stands in the place of an argument's layout, which C++ asks for before the program runs."""
+    """Stands in the place of an argument's layout, which C++ asks for before the program runs.
 
-    __slots__ = ("_agreement", "_layout")
+    begun: the last call. No other thread makes one before it has its results.
+    """
+
+    __slots__ = ("_agreement", "_layout", "begun")
+    begun: Call
 
     def __init__(self, agreement: Agreement, layout: object) -> None:
         self._agreement, self._layout = agreement, layout
 
     def _to_xla_layout(self, dtype: object) -> object:
         agreement, watch = self._agreement, processes.state.watch
-        _begun.calls.append(
+        self.begun = (
             watch.begin(agreement)  # as below, sooner
             if agreement.shown and watch is not None
             else agreement.begin()
@@ -54,10 +47,14 @@ class _Before:
 
 
 class _Outcome(NamedTuple):
-    """The tree of a program's results, and the result that is ready when it has ended."""
+    """The tree of a program's results.
+
+    telling: which of them tells that it has ended. before: what knows the call that has begun.
+    """
 
     tree: PyTreeDef
     telling: int | None
+    before: _Before
 
 
 @final
@@ -66,8 +63,8 @@ class _After:
 
 
 def _made(outcome: _Outcome, results: Sequence[Any]) -> Any:
-    tree, telling = outcome
-    _begun.calls.pop().results = () if telling is None else (results[telling],)
+    tree, telling, before = outcome
+    before.begun.results = () if telling is None else (results[telling],)
     return tree.unflatten(results)
 
 
@@ -89,14 +86,15 @@ def watched(fast: FastPath, args: Sequence[object], agreement: Agreement) -> Fas
     if at is None:
         return None
     layouts = list(fast.in_device_local_layouts)
-    layouts[at] = _Before(agreement, fast.xla_executable.get_parameter_layouts()[at]._xla_layout())
+    layout = fast.xla_executable.get_parameter_layouts()[at]._xla_layout()
+    layouts[at] = before = _Before(agreement, layout)
     sizes = [math.prod(aval.shape) for aval in fast.out_avals]  # keys have no size here
     # The smallest, since it is held until it is there.
     telling = min(range(len(sizes)), key=sizes.__getitem__, default=None)
     return fast._replace(
         in_device_local_layouts=layouts,
         out_pytree_def=pytree.make_treedef(
-            (_After, _Outcome(fast.out_pytree_def, telling)), [_LEAF] * len(sizes)
+            (_After, _Outcome(fast.out_pytree_def, telling, before)), [_LEAF] * len(sizes)
         ),
     )
 
@@ -113,14 +111,11 @@ def around(
     run = made(cache_miss, "shared")
 
     def call(*args: object, **kwargs: object) -> tuple[Any, None]:
-        begun = _begun.calls
-        depth = len(begun)
         try:
             return run(*args, **kwargs), None
         except BaseException as err:
-            for ended in begun[depth:]:
-                ended.results = ()
-            del begun[depth:]
+            if processes.state.watch is not None:
+                processes.state.watch.give_up()
             if isinstance(err, (XlaRuntimeError, ValueError)):  # as C++ raises what fails at once
                 reason = processes.explained(err)
                 if reason is not err:
