@@ -126,6 +126,11 @@ def test_permutations():
     assert seconds == pytest.approx(size / V5E.link, rel=0.01)
     closed = Network(V5E, torus(16, 16))
     assert closed.permute(size, [(15, 0)])[1].hops == 1
+    # Rings that close are sent round both ways at once.
+    ring = [(i, (i + 1) % 16) for i in range(16)]
+    assert closed.permute(size, ring)[1].busy == ("x+",)
+    assert closed.permute(size, [(b, a) for a, b in ring])[1].busy == ("x-",)
+    assert way.busy == ("x+", "x-")
 
 
 def test_all_to_all():

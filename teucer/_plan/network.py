@@ -20,14 +20,21 @@ from teucer._plan.chips import Chip
 class Way(NamedTuple):
     """Where a group of devices sends.
 
-    devices: how many they are. axes: the axes of the network, empty between slices. bandwidth:
-    bytes that a device sends a second along all of them. hops: links from one end to the other.
+    devices: how many they are. axes: the axes of the network. bandwidth: bytes that a device sends
+    a second along all of them. hops: links from one end to the other. lanes: the directions of axes
+    that are busy; by default both of each.
     """
 
     devices: int
     axes: tuple[str, ...]
     bandwidth: float
     hops: int
+    lanes: tuple[str, ...] = ()
+
+    @property
+    def busy(self) -> tuple[str, ...]:
+        """What else cannot send meanwhile, by name."""
+        return self.lanes or tuple(f"{axis}{sign}" for axis in self.axes for sign in "+-")
 
     def __str__(self) -> str:
         return " and ".join(self.axes) or "within a chip"
@@ -116,6 +123,7 @@ class Network:
         """How long a permutation takes: of all links, that which most of it passes."""
         passed: collections.Counter[Any] = collections.Counter()
         farthest, axes, count = 0, set(), 0
+        lanes: set[str] = set()
         for start, end in pairs:
             if start == end:
                 continue
@@ -128,6 +136,7 @@ class Network:
             farthest = max(farthest, len(hops))
             passed.update(hops)
             axes |= {hop[0] for hop in hops}
+            lanes |= {f"{axis}{'+' if step > 0 else '-'}" for axis, _, step in hops}
         worst = max(
             (
                 n / (self.chip.across if link[0] == BETWEEN else self.chip.link)
@@ -135,8 +144,13 @@ class Network:
             ),
             default=0.0,
         )
-        # Neighbours along a ring are two, and a message between two may take both ways round.
-        way = Way(count, tuple(sorted(axes)), 1 / worst if worst else math.inf, farthest)
+        way = Way(
+            count,
+            tuple(sorted(axes)),
+            1 / worst if worst else math.inf,
+            farthest,
+            tuple(sorted(lanes)),
+        )
         return size * worst + self.chip.hop * farthest, way
 
     def _hops(self, start: int, end: int) -> Iterable[tuple[str, Any, int]]:

@@ -202,10 +202,10 @@ class _Run:
             )
         if way.devices < 2:
             return
-        begin = max([self._now, *(self._free.get(axis, 0.0) for axis in way.axes)])
+        begin = max([self._now, *(self._free.get(lane, 0.0) for lane in way.busy)])
         end = begin + seconds
-        for axis in way.axes:
-            self._free[axis] = end
+        for lane in way.busy:
+            self._free[lane] = end
         self._rows.append(
             Row(
                 "collective", kind, row, self._computation, seconds, 0.0, 1.0, 0.0, size,
