@@ -14,6 +14,7 @@ from teucer._core.memory import MemorySpace
 from teucer._core.reference_types import RefType
 from teucer._core.stage import DebugInfo
 from teucer._core.types import ShapedArray
+from teucer._printing.printer import literal_text
 from teucer.sharding import AxisType, ManualAxisType, NamedSharding
 from teucer.sharding import PartitionSpec as P
 
@@ -123,8 +124,11 @@ def test_texts_of_literals(dtype: str) -> None:
     """A number of NumPy is written alike as a scalar and as an array."""
     x = np.array(0.1 if dtype[0] in "fc" else 1, dtype)
     aval = ShapedArray((), x.dtype)
+    assert repr(Literal(x, aval)) == repr(Literal(x[()], aval)) == f"Literal({x})"
     assert (
-        str(Literal(x, aval)) == str(Literal(x[()], aval)) == f"{x.item()}:{aval.str_short(True)}"
+        literal_text(Literal(x, aval))
+        == literal_text(Literal(x[()], aval))
+        == f"{x.item()}:{aval.str_short(True)}"
     )
 
 

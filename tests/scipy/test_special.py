@@ -247,6 +247,9 @@ PAIRS = [
     ("kl_div", (1.0, 0.0), np.inf),
     ("kl_div", (0.0, 1.0), 1.0),
     ("kl_div", (-1.0, 1.0), np.inf),
+    ("kl_div", (np.inf, 1.0), np.nan),
+    ("kl_div", (-1.0, np.nan), np.nan),
+    ("kl_div", (np.inf, -np.inf), np.inf),
     ("rel_entr", (0.0, 0.0), 0.0),
     ("rel_entr", (1.0, 0.0), np.inf),
     ("rel_entr", (0.0, 1.0), 0.0),
@@ -266,7 +269,7 @@ def test_edges_of_two_operands(name, args, expected):
     np.testing.assert_allclose(getattr(special, name)(*map(np.float32, args)), expected, rtol=1e-6)
 
 
-# What JAX gives.
+# What JAX 0.12 gives.
 GRADIENTS = [
     ("xlogy", (0.0, 2.0), (np.log(2), 0.0)),
     ("xlogy", (1.0, 2.0), (np.log(2), 0.5)),
@@ -275,7 +278,7 @@ GRADIENTS = [
     ("logit", (0.0,), (np.inf,)),
     ("logit", (2.0,), (-0.5,)),
     ("rel_entr", (0.0, 0.0), (0.0, 0.0)),
-    ("kl_div", (0.0, 1.0), (-1.0, 1.0)),
+    ("kl_div", (0.0, 1.0), (0.0, 1.0)),
     ("boxcox", (2.0, 1.0), (1.0, 0.3862944)),
     ("i1", (0.0,), (0.5,)),
     ("exp1", (0.0,), (-np.inf,)),
@@ -539,3 +542,26 @@ def test_entropies_are_of_real_numbers(name):
 
 def test_what_is_infinite_has_no_slope():
     assert jax.grad(special.kl_div, (0, 1))(1.0, -1.0) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "wanted"),
+    [
+        # That of p at 0 is 0, as in JAX; the limit is -inf.
+        ("kl_div", (0.0, 0.5), (0.0, 1.0)),
+        ("kl_div", (np.inf, 1.0), (np.inf, -np.inf)),
+        ("kl_div", (1.0, np.inf), (-np.inf, 1.0)),
+        ("rel_entr", (np.inf, 1.0), (np.inf, -np.inf)),
+        ("rel_entr", (1.0, np.inf), (-np.inf, 0.0)),
+    ],
+)
+def test_gradients_of_entropies_at_edges(name, at, wanted):
+    assert jax.grad(getattr(special, name), (0, 1))(*at) == wanted
+
+
+def test_further_derivatives_of_exp1():
+    """-exp(-x) / x and exp(-x) (1 + 1 / x) / x; outside the domain each is nan."""
+    second = jax.grad(jax.grad(special.exp1))
+    assert second(0.0) == np.inf
+    assert np.isclose(second(1.0), 2 / np.e)
+    assert np.isnan(second(-1.0)) and np.isnan(jax.grad(second)(-1.0))

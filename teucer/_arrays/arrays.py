@@ -416,6 +416,8 @@ def tobytes(x: ArrayImpl, order: str = "C") -> bytes:
 
 @_member
 def __bool__(x: ArrayImpl) -> bool:
+    if type(x._carried) is KeyCarrier:
+        raise TypeError(f"key array cannot be converted to boolean.\n    x: {x.aval.str_short()}")
     if x.size != 1:
         raise ValueError(f"The truth value of {ambiguous(x.size)}\n    x: {x.aval.str_short()}")
     return bool(to_numpy(x))

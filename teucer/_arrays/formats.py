@@ -27,7 +27,7 @@ class _Auto:
     """Stands for the layout that the compiler likes best."""
 
     def __repr__(self) -> str:
-        return "AUTO"
+        return "AutoLayout"
 
 
 @final

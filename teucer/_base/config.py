@@ -2,7 +2,7 @@
 
 An option is a C++ cell: a value for the process, and over it one for each thread. The table below is the whole of it:
     name_without_jax = _o("jax_name", kind, default, flags, help)
-`kind` is bool, int, float, str, object, the tuple of the allowed words, or a function that checks; NULL in the flags allows None.
+`kind` is bool, int, float, str, object, an enumeration, the tuple of the allowed words, or a function that checks; NULL in the flags allows None.
 JIT: part of the key of compiled functions. TRACE: part of the key of traced ones (`trace_context()`).
 The environment variable is the name in capitals.
 """
@@ -13,9 +13,9 @@ import itertools
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ContextDecorator
-from enum import IntEnum
+from enum import EnumType, IntEnum, StrEnum
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -37,16 +37,11 @@ trace_context_names = cells.trace_context_names
 """The names of those options, in that order."""
 
 
-ExplicitX64Mode = IntEnum("ExplicitX64Mode", "WARN ERROR ALLOW", module=__name__)  # as in JAX
-
-
-def warn_error_allow(value: object) -> ExplicitX64Mode:
-    for mode in ExplicitX64Mode:
-        if value == mode or (isinstance(value, str) and value.upper() == mode.name):
-            return mode
-    raise ValueError(
-        f"{value!r} is not a valid ExplicitX64Mode.\n  allowed: 'warn', 'error', 'allow'"
-    )
+# Enumerations as in JAX.
+ExplicitX64Mode = IntEnum("ExplicitX64Mode", "WARN ERROR ALLOW", module=__name__)
+LegacyPrngKeyState = StrEnum("LegacyPrngKeyState", "ALLOW WARN ERROR", module=__name__)
+NumpyDtypePromotion = StrEnum("NumpyDtypePromotion", "STANDARD STRICT", module=__name__)
+RuntimeTracebackMode = StrEnum("RuntimeTracebackMode", "OFF ON FULL", module=__name__)
 
 
 _kept: list[Option] = []
@@ -100,6 +95,8 @@ class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untype
             return value
         if isinstance(kind, FunctionType):
             return kind(value)
+        if isinstance(kind, EnumType):
+            return self._member(value)
         if isinstance(kind, tuple):
             if isinstance(value, str) and value in kind:
                 return value
@@ -114,6 +111,20 @@ class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untype
             return value
         raise ValueError(self._complaint(value))
 
+    def _member(self, value: Any) -> Any:
+        """The member of an enumeration that is given, or named."""
+        if isinstance(value, self.kind):
+            return value
+        if isinstance(value, str) and value.upper() in self.kind.__members__:
+            return self.kind[value.upper()]
+        what = (
+            f"new enum value must be an instance of {self.kind}, got {value} of type {type(value)}."
+        )
+        if isinstance(value, str):
+            what = f"{value!r} is not a valid {self.kind.__name__}"
+        error = ValueError if isinstance(value, str) else TypeError
+        raise error(f"{what}\n    option: {self.name}\n  allowed: {self._allowed()}")
+
     def parse(self, text: str) -> Any:
         """The value that `text` (an environment variable, a command-line flag) stands for."""
         kind = self.kind
@@ -123,12 +134,18 @@ class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untype
             if text.lower() in _TRUE | _FALSE:
                 return text.lower() in _TRUE
             raise ValueError(self._complaint(text))
-        if isinstance(kind, tuple):
+        if isinstance(kind, tuple | EnumType):
             return self.check(text)
         try:
             return text if kind in (str, object) else kind(text)
         except ValueError as err:
             raise ValueError(self._complaint(text)) from err
+
+    def words(self) -> Sequence[str]:
+        """The words that an option takes; none where it takes other values."""
+        if isinstance(self.kind, EnumType):
+            return [name.lower() for name in self.kind.__members__]
+        return self.kind if isinstance(self.kind, tuple) else ()
 
     def _from_environment(self, name: str, default: Any) -> Any:
         text = os.environ.get(name.upper())
@@ -150,14 +167,9 @@ class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untype
         return f"config: invalid value for an option.\n    {self.name}: {value!r}\n  allowed: {self._allowed()}"
 
     def _allowed(self) -> str:
-        words = (
-            ", ".join(map(repr, self.kind)) if isinstance(self.kind, tuple) else self.kind.__name__
-        )
-        words = (
-            "True, False (in the environment also 1, 0, yes, no, on, off)"
-            if self.kind is bool
-            else words
-        )
+        words = ", ".join(map(repr, self.words())) or self.kind.__name__
+        if self.kind is bool:
+            words = "True, False (in the environment also 1, 0, yes, no, on, off)"
         return words + (", None" if self.nullable else "")
 
 
@@ -226,8 +238,10 @@ class IdleOption(Option):
     """An option of JAX that has no effect here; setting it to another value than JAX's default says so."""
 
     def __init__(self, name: str, why: str, default: Any) -> None:
-        self.why = why
-        kind, flags = (object, (NULL,)) if default is None else (type(default), ())
+        self.why, kind = why, type(default)  # type: str, Any
+        kind, flags = (object, (NULL,)) if default is None else (kind, ())
+        if isinstance(default, tuple):
+            kind, default = default, default[0]
         super().__init__(name, kind, default, flags, f"no effect: {why}")
         self.usual = default
 
@@ -313,42 +327,26 @@ def adopt(values: list[tuple[Option, Any]]) -> None:
 
 
 _MATMUL = (
-    "default",
-    "high",
-    "highest",
-    "bfloat16",
-    "tensorfloat32",
-    "float32",
-    "ANY_F8_ANY_F8_F32",
-    "ANY_F8_ANY_F8_F32_FAST_ACCUM",
-    "ANY_F8_ANY_F8_ANY",
-    "ANY_F8_ANY_F8_ANY_FAST_ACCUM",
-    "F16_F16_F16",
-    "F16_F16_F32",
-    "BF16_BF16_BF16",
-    "BF16_BF16_F32",
-    "BF16_BF16_F32_X3",
-    "BF16_BF16_F32_X6",
-    "BF16_BF16_F32_X9",
-    "TF32_TF32_F32",
-    "TF32_TF32_F32_X3",
-    "F32_F32_F32",
+    "default", "high", "highest", "bfloat16", "tensorfloat32", "float32", "ANY_F8_ANY_F8_F32",
+    "ANY_F8_ANY_F8_F32_FAST_ACCUM", "ANY_F8_ANY_F8_ANY", "ANY_F8_ANY_F8_ANY_FAST_ACCUM",
+    "F16_F16_F16", "F16_F16_F32", "BF16_BF16_BF16", "BF16_BF16_F32", "BF16_BF16_F32_X3",
+    "BF16_BF16_F32_X6", "BF16_BF16_F32_X9", "TF32_TF32_F32", "TF32_TF32_F32_X3", "F32_F32_F32",
     "F64_F64_F64",
-)
+)  # fmt: skip
 _PRNGS = ("threefry2x32", "threefry4x32", "rbg", "unsafe_rbg", "philox2x32", "philox4x32")
 _TRANSFERS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
 _LEVELS = ("UNKNOWN", "O0", "O1", "O2", "O3")
 _LOGGING = ("NOTSET", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _FILTERING = ("off", "tracebackhide", "remove_frames", "quiet_remove_frames", "auto")
-_WARN, _RAISE = ("allow", "warn", "error"), ("ignore", "raise")
+_RAISE = ("ignore", "raise")
 _o = _option
 
 # fmt: off
 
 # Numbers and their types
 enable_x64 = _o("jax_enable_x64", bool, False, JIT, TRACE, help="64-bit types; without it they become 32-bit ones")
-explicit_x64_dtypes = _o("jax_explicit_x64_dtypes", warn_error_allow, ExplicitX64Mode.WARN, JIT, TRACE, help="warn, error or allow: what happens when a 64-bit dtype is asked for by name and enable_x64 is off")
-numpy_dtype_promotion = _o("jax_numpy_dtype_promotion", ("standard", "strict"), "standard", JIT, TRACE, help="strict: dtypes never combine implicitly, Python scalars excepted")
+explicit_x64_dtypes = _o("jax_explicit_x64_dtypes", ExplicitX64Mode, ExplicitX64Mode.WARN, JIT, TRACE, help="warn, error or allow: what happens when a 64-bit dtype is asked for by name and enable_x64 is off")
+numpy_dtype_promotion = _o("jax_numpy_dtype_promotion", NumpyDtypePromotion, NumpyDtypePromotion.STANDARD, JIT, TRACE, help="strict: dtypes never combine implicitly, Python scalars excepted")
 numpy_rank_promotion = _o("jax_numpy_rank_promotion", ("allow", "warn", "raise"), "allow", JIT, TRACE, help="what happens when broadcasting adds axes")
 default_matmul_precision = _o("jax_default_matmul_precision", _MATMUL, None, JIT, TRACE, NULL, help="precision of matmul and convolution where the call names none")
 allow_f16_reductions = _o("jax_allow_f16_reductions", bool, True, JIT, TRACE, help="lax.reduce_sum takes float16 and bfloat16; jnp.sum converts them in any case")
@@ -359,7 +357,7 @@ check_static_indices = _o("jax_check_static_indices", bool, False, JIT, TRACE, h
 default_prng_impl = _o("jax_default_prng_impl", _PRNGS, "threefry2x32", JIT, TRACE, help="generator of keys made without `impl`")
 threefry_partitionable = _o("jax_threefry_partitionable", bool, True, JIT, TRACE, help="threefry whose bits do not depend on sharding")
 random_seed_offset = _o("jax_random_seed_offset", int, 0, JIT, TRACE, help="added to every seed")
-legacy_prng_key = _o("jax_legacy_prng_key", _WARN, "allow", help="what happens when a raw uint32 key is used")
+legacy_prng_key = _o("jax_legacy_prng_key", LegacyPrngKeyState, LegacyPrngKeyState.ALLOW, help="what happens when a raw uint32 key is used")
 enable_custom_prng = _o("jax_enable_custom_prng", bool, False, JIT, TRACE, help="PRNGKey gives typed keys")
 debug_key_reuse = _o("jax_debug_key_reuse", bool, False, JIT, TRACE, help="using a key twice is an error")
 high_dynamic_range_gumbel = _o("jax_high_dynamic_range_gumbel", bool, False, JIT, TRACE, help="gumbel samples with a longer tail, at twice the bits")
@@ -412,7 +410,7 @@ compilation_cache_dir = _o("jax_compilation_cache_dir", str, None, NULL, help="f
 compilation_cache_max_size = _o("jax_compilation_cache_max_size", int, -1, help="bytes; -1: teucer_cache_max_bytes")
 compilation_cache_include_metadata_in_key = _o("jax_compilation_cache_include_metadata_in_key", bool, False, help="programs that differ in source locations only are two; no effect: the text of a program has no source locations")
 compilation_cache_check_contents = _o("jax_compilation_cache_check_contents", bool, False, help="compare entries with programs compiled anew; no effect: entries carry checksums")
-persistent_cache_min_compile_time_secs = _o("jax_persistent_cache_min_compile_time_secs", float, 0.0, help="keep programs that took longer, seconds")
+persistent_cache_min_compile_time_secs = _o("jax_persistent_cache_min_compile_time_secs", float, 1.0, help="keep programs that took longer, seconds; at the default all are kept")
 persistent_cache_min_entry_size_bytes = _o("jax_persistent_cache_min_entry_size_bytes", int, 0, help="keep programs that are larger")
 persistent_cache_enable_xla_caches = _o("jax_persistent_cache_enable_xla_caches", str, "xla_gpu_per_fusion_autotune_cache_dir", NULL, help="XLA's own caches kept beside: all, none or a list")
 raise_persistent_cache_errors = _o("jax_raise_persistent_cache_errors", bool, False, help="errors of the cache are raised; else they are warned of where an option names the folder")
@@ -446,13 +444,13 @@ transfer_guard_device_to_host = _guard("jax_transfer_guard_device_to_host", _TRA
 # Devices and processes
 default_device = _o("jax_default_device", device_or_platform, None, JIT, TRACE, NULL, help="device of uncommitted data: a Device or a platform's name")
 platforms = _o("jax_platforms", str, None, NULL, help="platforms to start, first choice first: 'cuda,cpu'")
-platform_name = _o("jax_platform_name", str, "", help="the platform of `devices()`; older form of jax_platforms")
+platform_name = _o("jax_platform_name", str, "", NULL, help="the platform of `devices()`; older form of jax_platforms")
 num_cpu_devices = _early("jax_num_cpu_devices", int, -1, help="CPU devices; -1: one, or as XLA_FLAGS says")
 cpu_enable_async_dispatch = _o("jax_cpu_enable_async_dispatch", bool, True, help="CPU programs run while Python goes on")
 cpu_collectives_implementation = _o("jax_cpu_collectives_implementation", ("gloo", "mpi", "megascale"), "gloo", NULL, help="collectives between CPU processes")
 cpu_get_local_topology_timeout_minutes = _o("jax_cpu_get_local_topology_timeout_minutes", int, 2, help="minutes")
 cpu_get_global_topology_timeout_minutes = _o("jax_cpu_get_global_topology_timeout_minutes", int, 5, help="minutes")
-cuda_visible_devices = _o("jax_cuda_visible_devices", str, "all", help="GPUs to use: all, or their numbers")
+cuda_visible_devices = _o("jax_cuda_visible_devices", str, "all", NULL, help="GPUs to use: all, or their numbers")
 sort_devices_by_process_index = _o("jax_sort_devices_by_process_index", bool, True, help="`devices()` lists processes in order")
 pjrt_client_create_options = _o("jax_pjrt_client_create_options", object, None, NULL, help="options of the plugin: 'name:value;name:value' or a dict")
 heartbeat_timeout = _o("teucer_heartbeat_timeout", int, 30, help="several processes: seconds after which one that gives no sign counts as dead")
@@ -467,14 +465,14 @@ distributed_debug = _o("jax_distributed_debug", bool, False, help="log the set-u
 pprint_use_color = _o("jax_pprint_use_color", bool, True, help="colours in printed jaxprs, on a terminal; no effect: printed jaxprs have no colours")
 logging_level = _effect("jax_logging_level", _LOGGING, "NOTSET", NULL, effect=logs.set_level, help="level of the logger `teucer`; unless NOTSET, it writes to stderr")
 debug_log_modules = _effect("jax_debug_log_modules", str, "", effect=logs.set_debug_modules, help="modules whose debug log goes to stderr, with commas")
-dump_ir_to = _o("jax_dump_ir_to", str, "", help="folder for the text of each program compiled")
+dump_ir_to = _o("jax_dump_ir_to", str, "", NULL, help="folder for the text of each program compiled")
 dump_ir_modes = _o("jax_dump_ir_modes", str, "stablehlo", help="what to dump: stablehlo, jaxpr")
 include_debug_info_in_dumps = _o("jax_include_debug_info_in_dumps", bool, True, help="source locations in dumped text")
 include_full_tracebacks_in_locations = _o("jax_include_full_tracebacks_in_locations", bool, True, help="whether source locations say from where the line was called")
 traceback_in_locations_limit = _o("jax_traceback_in_locations_limit", int, 100, help="how many calls a source location says; -1: all")
 hlo_source_file_canonicalization_regex = _o("jax_hlo_source_file_canonicalization_regex", str, None, NULL, TRACE, help="what matches is removed from file names in source locations")
 source_url_schema = _o("jax_source_url_schema", str, None, NULL, help="form of links to source lines; no effect: nothing writes links")
-send_traceback_to_runtime = _o("jax_send_traceback_to_runtime", ("off", "on", "full"), "off", help="tracebacks for the profiler")
+send_traceback_to_runtime = _o("jax_send_traceback_to_runtime", RuntimeTracebackMode, RuntimeTracebackMode.OFF, help="tracebacks for the profiler")
 serialization_version = _o("jax_serialization_version", int, 0, help="format of serialized executables; 0: the newest")
 export_calling_convention_version = _o("jax_export_calling_convention_version", int, 10, help="calling convention of export")
 export_ignore_forward_compatibility = _o("jax_export_ignore_forward_compatibility", bool, False, help="export may use what older readers lack")

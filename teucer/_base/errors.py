@@ -111,6 +111,13 @@ def ambiguous(size: int) -> str:
     )
 
 
+def length(shape: Any) -> int:
+    """What `len` gives of a value of this shape."""
+    if not shape:
+        raise TypeError("len() of unsized object")
+    return int(shape[0])
+
+
 def float0_refused(op: str) -> TypeError:
     """The error of an operation on an array of float0."""
     return TypeError(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-# Values have the type of the default; None stands for options of text or of ints.
+# Values have the type of the default; None stands for options of text or of ints. A tuple has the
+# allowed words, the default first.
 IDLE: dict[str, dict[str, Any]] = {
     "it belongs to a converter or a kernel library that Teucer does not have": {
         "jax2tf_associative_scan_reductions": False,
@@ -15,11 +16,11 @@ IDLE: dict[str, dict[str, Any]] = {
         "jax_bcoo_cusparse_lowering": False,
         "jax_mosaic_allow_hlo": False,
         "jax_mosaic_unzip_debug_locations": True,
-        "jax_pallas_auto_assign_collective_ids": "no",
+        "jax_pallas_auto_assign_collective_ids": ("no", "yes", "override"),
         "jax_pallas_auto_assign_collective_ids_limit": 25,
     },
     "it chooses a kernel library, and `eig` and pivoted `qr` have an argument for that": {
-        "jax_use_magma": "auto"
+        "jax_use_magma": ("auto", "off", "on")
     },
     "it chooses between two implementations inside JAX, and Teucer has one": {
         "eager_constant_folding": False,

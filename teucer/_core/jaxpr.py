@@ -37,7 +37,7 @@ class Var:
         self.aval = aval
 
     def __repr__(self) -> str:
-        return f"Var({self.aval})"
+        return f"Var(id={id(self)}):{self.aval.str_short()}"
 
 
 @final
@@ -68,7 +68,7 @@ class Literal:
         return self.val if typeof(self.val) is self.aval else self.val.item()
 
     def __repr__(self) -> str:
-        return provided.printing().literal_text(self)
+        return f"Literal({self.val})"
 
 
 Atom = Var | Literal

@@ -60,11 +60,10 @@ class References(NamedTuple):
 
 
 class Printing(NamedTuple):
-    """Printers of jaxprs, equations and literals, as text and in notebooks."""
+    """Printers of jaxprs and equations, as text and in notebooks."""
 
     jaxpr_text: Callable[..., str]
     eqn_text: Callable[[Any], str]
-    literal_text: Callable[[Any], str]
     notebook: Callable[[Any], str]
 
 

@@ -203,9 +203,6 @@ class RefType(Aval):
     def __repr__(self) -> str:
         return self.str_short()
 
-    def __len__(self) -> int:
-        return len(self.inner)
-
 
 @final
 class HighRef:

@@ -234,7 +234,7 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
         )
 
     def __len__(self) -> int:
-        return len(self.aval)
+        return errors.length(self.aval.shape)
 
     def __bool__(self) -> bool:
         if self.ndim and type(self.size) is int and self.size != 1:

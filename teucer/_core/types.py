@@ -397,11 +397,6 @@ class ShapedArray(Aval):
         weak = ", weak_type=True" if self.weak_type else ""
         return f"ShapedArray({self.str_short()}{weak})"
 
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of unsized object")
-        return int(self.shape[0])
-
 
 def _remake(
     shape: Sequence[Size],

@@ -14,6 +14,7 @@ from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray
 from teucer._derived.remat import Pinned, Policy, remat_p
+from teucer._derived.remat_rules import tracing_checkpoint
 from teucer._dynamic import dynamic
 from teucer._transform.jit_calls import hoist_consts
 from teucer._trees import pytrees
@@ -143,7 +144,8 @@ def _staged_body(
     traced = _bodies.of(fun)
     found = None if key is None else traced.get(key)
     if found is None:
-        jaxpr, consts, out_tree, _ = calls.stage_user(fun, call, avals, "checkpoint")
+        with tracing_checkpoint():
+            jaxpr, consts, out_tree, _ = calls.stage_user(fun, call, avals, "checkpoint")
         found = hoist_consts(jaxpr), tuple(consts), out_tree
         # Not cached: the low types of a high value can change between calls.
         if (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack, final
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from teucer._core.reference_types import is_reference
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Zero, is_valid_type
+from teucer._derived import remat_rules
 from teucer._derived.accumulators import accums_of, accumulated, declared
 from teucer._derived.custom_calls import (
     CustomCall,
@@ -323,6 +324,26 @@ custom_vjp_call_p = CustomVJPCall()
 custom_lin_p = CustomLin()
 
 
+class RematRules(NamedTuple):
+    """The rule that `custom_vjp.defremat` was given."""
+
+    fwd: Callable[..., Any]
+    rem: Callable[..., Any]
+    bwd: Callable[..., Any]
+    with_logs: bool
+
+
+class _Rules(NamedTuple):
+    """The rule of a call. rem: what `checkpoint` computes again, or None."""
+
+    fwd: Callable[..., Any]
+    bwd: Callable[..., Any]
+    rem: Callable[..., Any] | None
+    symbolic_zeros: bool = False
+    with_logs: bool = False
+    with_accums: bool = False
+
+
 class custom_vjp(CustomFunction):
     """A function with its own reverse-mode rule.
 
@@ -348,9 +369,11 @@ class custom_vjp(CustomFunction):
         super().__init__(fun, nondiff_argnums, nondiff_argnames)
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
+        self.remat_rules: RematRules | None = None
         self.symbolic_zeros = False
         self.optimize_remat = False
-        self.logs = self.accums = False
+        self.generic_batching = False
+        self.with_logs = self.with_accums = False
 
     def defvjp(
         self,
@@ -358,19 +381,17 @@ class custom_vjp(CustomFunction):
         bwd: Callable[..., object],
         symbolic_zeros: bool = False,
         optimize_remat: bool = False,
+        generic_batching: bool = False,
     ) -> None:
         """Set the rule: fwd(*args) -> (output, residuals); bwd(*nondiff_args, residuals, cotangent)
         -> tuple of cotangents.
 
         A cotangent may be None for zero. symbolic_zeros: fwd gets CustomVJPPrimal objects, and
-        cotangents known to be zero are SymbolicZero objects.
+        cotangents known to be zero are SymbolicZero objects. optimize_remat and generic_batching
+        change no result.
         """
-        self.fwd, self.bwd, self.symbolic_zeros, self.optimize_remat = (
-            fwd,
-            bwd,
-            symbolic_zeros,
-            optimize_remat,
-        )
+        self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
+        self.optimize_remat, self.generic_batching = optimize_remat, generic_batching
 
     def defvjp_with_logs(
         self,
@@ -384,8 +405,7 @@ class custom_vjp(CustomFunction):
         named pytrees of arrays, or None.
 
         `jax.vjp(f, x)[1].with_logs(ct)` returns them; otherwise they are not computed when the
-        backward pass is compiled. Names must differ within one backward pass. generic_batching
-        changes no result.
+        backward pass is compiled. Names must differ within one backward pass.
 
         >>> import teucer as jax, teucer.numpy as jnp
         >>> @jax.custom_vjp
@@ -395,8 +415,8 @@ class custom_vjp(CustomFunction):
         >>> jax.vjp(f, 2.)[1].with_logs(jnp.float32(1))[1]
         {'ct': Array(1., dtype=float32)}
         """
-        self.defvjp(fwd, bwd, symbolic_zeros, optimize_remat)
-        self.logs = True
+        self.defvjp(fwd, bwd, symbolic_zeros, optimize_remat, generic_batching)
+        self.with_logs = True
 
     def defvjp_with_accums(
         self,
@@ -421,13 +441,69 @@ class custom_vjp(CustomFunction):
         Array(2., dtype=float32, weak_type=True)
         """
         self.defvjp_with_logs(fwd, bwd, symbolic_zeros, optimize_remat, generic_batching)
-        self.accums = True
+        self.with_accums = True
+
+    def defremat(
+        self,
+        fwd: Callable[..., object],
+        rem: Callable[..., object],
+        bwd: Callable[..., object],
+        generic_batching: bool = False,
+    ) -> None:
+        """Set the rule for `checkpoint`: fwd(*args) -> (output, residuals); rem(residuals, *args)
+        -> (output, more residuals); bwd(*nondiff_args, more residuals, cotangent) -> cotangents.
+
+        `checkpoint` saves the residuals of fwd whatever its policy, and runs rem in the backward
+        pass. Elsewhere the rule of `defvjp` holds; without one, rem runs behind fwd.
+        generic_batching changes no result.
+
+        >>> import teucer as jax, teucer.numpy as jnp
+        >>> @jax.custom_vjp
+        ... def f(x):
+        ...     return jnp.sin(x)
+        >>> f.defremat(
+        ...     lambda x: (jnp.sin(x), jnp.cos(x)),
+        ...     lambda cos, x: (jnp.sin(x), 2. * cos),
+        ...     lambda res, ct: (ct * res,))
+        >>> jax.grad(jax.checkpoint(f))(0.)
+        Array(2., dtype=float32, weak_type=True)
+        """
+        self.remat_rules = RematRules(fwd, rem, bwd, False)
+
+    def defremat_with_logs(
+        self,
+        fwd: Callable[..., object],
+        rem: Callable[..., object],
+        bwd: Callable[..., object],
+        generic_batching: bool = False,
+    ) -> None:
+        """As `defremat`, with a rule that logs: bwd returns (cotangents, logs), as for
+        `defvjp_with_logs`."""
+        self.remat_rules = RematRules(fwd, rem, bwd, True)
+
+    def rule_in_force(self) -> _Rules:
+        """The rule for a call at this place: that of `defremat` while a checkpoint is traced, or
+        where it is the only one."""
+        found = self.remat_rules
+        if found is not None and (self.fwd is None or remat_rules.in_checkpoint()):
+            return _Rules(found.fwd, found.bwd, found.rem, with_logs=found.with_logs)
+        if self.fwd is None or self.bwd is None:
+            raise AttributeError(
+                f"No VJP defined for custom_vjp function {fun_name(self.fun)} using defvjp."
+            )
+        return _Rules(
+            self.fwd,
+            self.bwd,
+            None,
+            symbolic_zeros=self.symbolic_zeros,
+            with_logs=self.with_logs,
+            with_accums=self.with_accums,
+        )
 
     @tracebacks.api_boundary
     def __call__(self, *args: Value, **kwargs: object) -> Any:
         name = fun_name(self.fun)
-        if self.fwd is None or self.bwd is None:
-            raise AttributeError(f"No VJP defined for custom_vjp function {name} using defvjp.")
+        rules = self.rule_in_force()
         call = self.flatten_call(args, kwargs)
         if any(
             isinstance(x, Tracer)
@@ -440,7 +516,7 @@ class custom_vjp(CustomFunction):
                 "functions. Pass arrays as ordinary arguments, and return None for cotangents "
                 "that are not wanted."
             )
-        rule = _VJPRule(self, call, name)
+        rule = _VJPRule(self.fun, rules, call, name)
         if references.may_alias(call.leaves):
             from teucer._dialects.references.aliases import (
                 refuse_aliases,  # for calls with references
@@ -454,39 +530,39 @@ class custom_vjp(CustomFunction):
                 "custom_vjp",
                 lambda: leaf_names(self.fun, call.tree, [i for i, _ in call.statics[0]]),
             )
-        backward = _named(rule.backward, self.bwd)
-        if self.logs:
+        backward = _named(rule.backward, rules.bwd)
+        if rules.with_logs:
             backward.logs = name  # type: ignore[attr-defined]
         outs = custom_vjp_call_p.call(
             *call.leaves,
             call_jaxpr=rule.call,
-            fwd_jaxpr_thunk=_named(rule.forward, self.fwd),
+            fwd_jaxpr_thunk=_named(rule.forward, rules.fwd),
             bwd=backward,
             num_consts=0,
             name=name,
-            symbolic_zeros=self.symbolic_zeros,
+            symbolic_zeros=rules.symbolic_zeros,
         )
         return pytrees.tree_unflatten(rule.out_tree, outs)
 
 
-def _named(method: Callable[..., object], fun: Callable[..., object] | None) -> Callable[..., Any]:
+def _named(method: Callable[..., object], fun: Callable[..., object]) -> Callable[..., Any]:
     """`method` under the name of the user's function, by which jaxprs show it."""
 
     def rule(*args: object, **kwargs: object) -> Any:
         return method(*args, **kwargs)
 
-    rule.__name__ = fun_name(fun) if fun is not None else "undefined"
+    rule.__name__ = fun_name(fun)
     return rule
 
 
 class _VJPRule:
     """A call of a custom_vjp function: its function and rules on flat values."""
 
-    def __init__(self, custom: custom_vjp, call: Any, name: str) -> None:
-        self.custom, self.name = custom, name
+    def __init__(self, fun: Callable[..., object], rules: _Rules, call: Any, name: str) -> None:
+        self.fun, self.rules, self.name = fun, rules, name
         self.flat_call = call.form()  # the backward pass keeps the rule, but not the arguments
         self.nondiff = [v for _, v in call.statics[0]]
-        self.info = DebugInfo(custom.fun, (), "custom_vjp")
+        self.info = DebugInfo(fun, (), "custom_vjp")
         self.out_tree: Any = None
         self.seen = OutTypes()
         self.res_tree: Any = None
@@ -495,46 +571,67 @@ class _VJPRule:
 
     def call(self, *leaves: Value) -> list[Any]:
         outs, self.out_tree = flatten_results(
-            self.flat_call.apply(self.custom.fun, leaves), "custom_vjp", self.info
+            self.flat_call.apply(self.fun, leaves), "custom_vjp", self.info
         )
         self.seen.saw(self.out_tree, outs)
         return outs
 
     def forward(self, *leaves: Value, moving: Sequence[bool]) -> tuple[list[Any], list[Any]]:
-        fwd = self.custom.fwd
-        assert fwd is not None
+        fwd = self.rules.fwd
         self.moved = [a or b for a, b in zip(self.moved, moving, strict=True)]
         shown = (
             [CustomVJPPrimal(x, m) for x, m in zip(leaves, moving, strict=True)]
-            if self.custom.symbolic_zeros
+            if self.rules.symbolic_zeros
             else leaves
         )
-        result = self.flat_call.apply(fwd, shown)
+        outs, residuals, self.out_tree, self.res_tree = self._pair(
+            "fwd", fwd, self.flat_call.apply(fwd, shown)
+        )
+        if references.may_alias(residuals):
+            self._refuse_new(residuals, leaves, fwd)
+        if self.rules.rem is not None:
+            outs, residuals = self._again(outs, residuals, leaves, self.rules.rem)
+        return outs, residuals
+
+    def _again(
+        self,
+        outs: Sequence[Value],
+        residuals: Sequence[Value],
+        leaves: Sequence[Value],
+        rem: Callable[..., Any],
+    ) -> tuple[list[Any], list[Any]]:
+        """What the rule for rematerialisation gives behind the forward rule."""
+        given = pytrees.tree_unflatten(self.res_tree, remat_rules.saved(residuals))
+        result = self.flat_call.apply(functools.partial(rem, given), leaves)
+        again, more, _, self.res_tree = self._pair("rem", rem, result)
+        return remat_rules.computed_again(outs, again), more
+
+    def _pair(
+        self, kind: str, rule: Callable[..., Any], result: Any
+    ) -> tuple[list[Any], list[Any], PyTree, PyTree]:
+        """The leaves and the trees of what a rule gave: (output, residuals)."""
         if not isinstance(result, tuple | list) or len(result) != 2:
             raise TypeError(
-                f"Custom VJP fwd rule {fun_name(fwd)} for function {self.name} must produce a "
+                f"Custom VJP {kind} rule {fun_name(rule)} for function {self.name} must produce a "
                 "pair (list or tuple of length two) where the first element represents the "
                 f"primal output (equal to those of the custom_vjp-decorated function {self.name}) "
                 "and the second element represents residuals (i.e. values stored from the "
-                "forward pass for use on the backward pass), but instead of a pair the fwd rule "
-                f"{fun_name(fwd)} produced {result!r:.200}."
+                "forward pass for use on the backward pass), but instead of a pair the "
+                f"{kind} rule {fun_name(rule)} produced {result!r:.200}."
             )
         outs, tree = pytrees.tree_flatten(result[0])
         self.seen.check(
             tree,
             outs,
-            f"Custom VJP fwd rule {fun_name(fwd)} for function {self.name} must produce a pair "
+            f"Custom VJP {kind} rule {fun_name(rule)} for function {self.name} must produce a pair "
             "(list or tuple of length two) where the first element represents the primal output "
             f"(equal to the output of the custom_vjp-decorated function {self.name}) and the "
             "second element represents residuals (i.e. values stored from the forward pass for "
-            "use on the backward pass), but instead the fwd rule output's first element",
+            f"use on the backward pass), but instead the {kind} rule output's first element",
             f"custom_vjp-decorated function {self.name}",
         )
-        self.out_tree = tree
-        residuals, self.res_tree = pytrees.tree_flatten(result[1])
-        if references.may_alias(residuals):
-            self._refuse_new(residuals, leaves, fwd)
-        return outs, residuals
+        residuals, res_tree = pytrees.tree_flatten(result[1])
+        return outs, residuals, tree, res_tree
 
     def _refuse_new(
         self, residuals: Sequence[object], leaves: Sequence[Value], fwd: Callable[..., object]
@@ -557,14 +654,13 @@ class _VJPRule:
         residuals = pytrees.tree_unflatten(self.res_tree, values[:n])
         cts = [
             SymbolicZero(ct.aval)
-            if type(ct) is Zero and self.custom.symbolic_zeros
+            if type(ct) is Zero and self.rules.symbolic_zeros
             else array_ops.instantiate(ct)
             for ct in values[n:]
         ]
-        bwd = self.custom.bwd
-        assert bwd is not None
+        bwd = self.rules.bwd
         given = (*self.nondiff, residuals, pytrees.tree_unflatten(self.out_tree, cts))
-        if self.custom.accums:
+        if self.rules.with_accums:
             tree, _ = self.flat_call.tree.children()
             found, entries = accumulated(
                 functools.partial(called, bwd, *given),
@@ -575,7 +671,7 @@ class _VJPRule:
             check_leaves(entries, self.name)
             return Logged(self._checked(found, bwd), entries)
         result = called(bwd, *given)
-        if not self.custom.logs:
+        if not self.rules.with_logs:
             return self._check(result, bwd)
         result, logs = pair_of(
             result,
@@ -665,8 +761,9 @@ def custom_gradient(
     vjp_fun takes a cotangent of the output and returns that of the argument, or a tuple of them for
     several arguments. Without `fun` it is a decorator.
     with_logs: vjp_fun returns (cotangents, logs), as for `custom_vjp.defvjp_with_logs`.
-    remat: `fun` returns (output, rem), and rem of the same arguments (output, vjp_fun). It is
-    called after `fun`; `checkpoint` computes both again.
+    remat: `fun` returns (output, rem), and rem of the same arguments (output, vjp_fun).
+    `checkpoint` saves what rem needs of `fun`, and computes rem in the backward pass; elsewhere rem
+    runs behind `fun`.
     with_accums: vjp_fun takes an accumulator for each argument after the cotangent, and returns
     None or logs, as for `custom_vjp.defvjp_with_accums`. ValAccum or RefAccum, or a tree prefix of
     the arguments of these, says of which kind.
@@ -692,10 +789,8 @@ def custom_gradient(
 
     custom = custom_vjp(wrapped)
 
-    def fwd(*args: Value, **kwargs: object) -> Any:
-        out, rule = rule_of(*args, **kwargs)
-        if remat:
-            out, rule = rule(*args, **kwargs)
+    def staged(rule: Callable[..., Any], out: Any, args: tuple[Value, ...]) -> _Rule:
+        """The backward function `rule` of a call that gave `out`."""
         ct_avals, ct_tree = pytrees.tree_flatten(
             pytrees.tree_map(lambda y: typeof(y).cotangent_aval(), out)
         )
@@ -724,16 +819,42 @@ def custom_gradient(
             return leaves
 
         jaxpr, consts = stage_flat(flat, ct_avals, DebugInfo(rule_of, (), "custom_gradient"))
+        return _Rule(jaxpr, consts, trees[0], len(args))
+
+    def fwd(*args: Value, **kwargs: object) -> Any:
+        out, rule = rule_of(*args, **kwargs)
+        return out, staged(rule, out, args)
+
+    def fwd_before_rem(*args: Value, **kwargs: object) -> Any:
+        out, rem_of_call = rule_of(*args, **kwargs)
+        leaves, tree = pytrees.tree_flatten((args, kwargs))
+        trees: list[Any] = []
+
+        def flat(*leaves: Value) -> list[Any]:
+            args, kwargs = pytrees.tree_unflatten(tree, leaves)
+            again, rule = rem_of_call(*args, **kwargs)
+            found, out_tree = pytrees.tree_flatten((again, staged(rule, again, args)))
+            trees[:] = [out_tree]
+            return found
+
+        info = DebugInfo(rule_of, (), "custom_gradient")
+        jaxpr, consts = stage_flat(flat, [typeof(x) for x in leaves], info)
         return out, _Rule(jaxpr, consts, trees[0], len(args))
 
+    def rem(staged_rem: _Rule, *args: Value, **kwargs: object) -> Any:
+        return staged_rem(*pytrees.tree_leaves((args, kwargs)))
+
     def bwd(rule: _Rule, ct: Cotangent) -> Any:
-        leaves = ClosedJaxpr(rule.jaxpr, rule.consts)(*pytrees.tree_leaves(ct))
-        result = pytrees.tree_unflatten(rule.tree, leaves)
+        result = rule(*pytrees.tree_leaves(ct))
         result, *logs = result if with_logs else (result,)
         cts = result if isinstance(result, tuple) else (result,)
         return (cts, *logs) if with_logs else cts
 
-    (custom.defvjp_with_logs if with_logs else custom.defvjp)(fwd, bwd)
+    if remat:
+        define = custom.defremat_with_logs if with_logs else custom.defremat
+        define(fwd_before_rem, rem, bwd)
+    else:
+        (custom.defvjp_with_logs if with_logs else custom.defvjp)(fwd, bwd)
     return custom
 
 
@@ -746,10 +867,16 @@ _SAID_OF_LOGS = (
 
 
 class _Rule:
-    """A staged backward function of custom_gradient: a pytree whose leaves are its constants."""
+    """A staged function of custom_gradient: a pytree whose leaves are its constants.
+
+    Calls take flat values, and give the tree of results.
+    """
 
     def __init__(self, jaxpr: Jaxpr, consts: Sequence[Value], tree: PyTree, n_args: int) -> None:
         self.jaxpr, self.consts, self.tree, self.n_args = jaxpr, consts, tree, n_args
+
+    def __call__(self, *leaves: Value) -> Any:
+        return self.tree.unflatten(ClosedJaxpr(self.jaxpr, self.consts)(*leaves))
 
 
 pytrees.register_pytree_node(

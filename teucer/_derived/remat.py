@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 from teucer._base import config
-from teucer._core import array_ops, dialects
+from teucer._core import array_ops, dialects, structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr, interpret
 from teucer._core.memory import space_of
 from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
+from teucer._derived.remat_rules import for_later, for_now, has_rule, remat_rule_p
 from teucer._executables import compilations
 from teucer._lower import hlo
 from teucer._optimize.dce import dce_closed, dce_jaxpr, filtered, narrowed
@@ -285,6 +286,14 @@ class Saving(NamedTuple):
 CutBody = Callable[[ClosedJaxpr, Sequence[bool]], "BodyCut | None"]
 
 
+def _saves_within(eqn: Eqn, policy: Policy | None) -> bool:
+    """Whether values may be saved of the bodies of an equation."""
+    if policy is not None:
+        return True
+    view = structure.of(eqn)
+    return view is not None and any(has_rule(body) for body, _ in view.bodies)
+
+
 def _cut(known: Jaxpr, residuals: Sequence[object], policy: Policy | None) -> _Cut:
     """Which values to save, so that residuals can be computed from them and the inputs; by which
     equations."""
@@ -292,6 +301,16 @@ def _cut(known: Jaxpr, residuals: Sequence[object], policy: Policy | None) -> _C
     saved: dict[Var, Offloadable | None] = {}
     eqns, now = [], []
     for eqn in reversed(known.eqns):
+        if eqn.primitive is remat_rule_p:
+            now.append(for_now(eqn))
+            if not needed.isdisjoint(eqn.outvars):
+                later = for_later(eqn, known.invars)
+                if later is None:
+                    saved[eqn.outvars[0]] = None
+                else:
+                    eqns.append(later)
+                    needed.update(v for v in later.invars if not isinstance(v, Literal))
+            continue
         now.append(eqn)
         if eqn.effects:
             if any(e.kind == "io" for e in eqn.effects if isinstance(e, Effect)):
@@ -314,7 +333,7 @@ def _cut(known: Jaxpr, residuals: Sequence[object], policy: Policy | None) -> _C
                 if v in needed
             )
             continue
-        if eqn.primitive.saving is not None and policy is not None and not eqn.effects:
+        if eqn.primitive.saving is not None and not eqn.effects and _saves_within(eqn, policy):
             found = eqn.primitive.saving(
                 eqn, [v in needed for v in eqn.outvars], functools.partial(_cut_body, policy)
             )
@@ -334,9 +353,9 @@ def _cut(known: Jaxpr, residuals: Sequence[object], policy: Policy | None) -> _C
     return _Cut(now[::-1], dict(reversed(saved.items())), eqns[::-1], needed)
 
 
-def _cut_body(policy: Policy, closed: ClosedJaxpr, used: Sequence[bool]) -> BodyCut | None:
-    """A body cut where the policy says, for the results in use; None if the policy saves nothing of
-    it."""
+def _cut_body(policy: Policy | None, closed: ClosedJaxpr, used: Sequence[bool]) -> BodyCut | None:
+    """A body cut where the policy and rules of functions say, for the results in use; None if
+    nothing of it is saved."""
     closed = inline_calls(closed)
     jaxpr = closed.jaxpr
     wanted = [v for v, u in zip(jaxpr.outvars, used, strict=True) if u]

@@ -284,6 +284,7 @@ class custom_vjp(_Custom[P, R]):
         bwd: Callable[..., object],
         symbolic_zeros: bool = ...,
         optimize_remat: bool = ...,
+        generic_batching: bool = ...,
     ) -> None: ...
     def defvjp_with_logs(
         self,
@@ -291,6 +292,28 @@ class custom_vjp(_Custom[P, R]):
         bwd: Callable[..., object],
         symbolic_zeros: bool = ...,
         optimize_remat: bool = ...,
+        generic_batching: bool = ...,
+    ) -> None: ...
+    def defvjp_with_accums(
+        self,
+        fwd: Callable[..., object],
+        bwd: Callable[..., object],
+        symbolic_zeros: bool = ...,
+        optimize_remat: bool = ...,
+        generic_batching: bool = ...,
+    ) -> None: ...
+    def defremat(
+        self,
+        fwd: Callable[..., object],
+        rem: Callable[..., object],
+        bwd: Callable[..., object],
+        generic_batching: bool = ...,
+    ) -> None: ...
+    def defremat_with_logs(
+        self,
+        fwd: Callable[..., object],
+        rem: Callable[..., object],
+        bwd: Callable[..., object],
         generic_batching: bool = ...,
     ) -> None: ...
 

@@ -239,7 +239,7 @@ def _entries(primitive: Primitive, avals: Sequence[Aval], rule: Labels) -> dict[
     for labels, aval in zip(rule.operands, avals, strict=True):
         if getattr(aval, "partition", None) is None:
             continue
-        for i, entry in enumerate(aval.partition.spec):
+        for i, entry in enumerate(aval.partition.spec.partitions):
             label = labels[i] if i < len(labels) else None
             if entry is None:
                 continue
@@ -289,7 +289,7 @@ def _laid_out(
         unreduced_kind=sums.kind,
     )
     sizes = sharding.mesh.sizes
-    for i, entry in enumerate(spec):
+    for i, entry in enumerate(spec.partitions):
         n = 1
         for name in entry_names(entry):
             n *= sizes[name]
@@ -303,7 +303,9 @@ def _laid_out(
     try:
         return out.update(sharding=sharding.with_spec(spec))
     except DuplicateSpecError:
-        shown = ",".join(f"{n}@{e}" if e else str(n) for n, e in zip(out.shape, spec, strict=True))
+        shown = ",".join(
+            f"{n}@{e}" if e else str(n) for n, e in zip(out.shape, spec.partitions, strict=True)
+        )
         kind = out.str_short(short_dtypes=True).partition("[")[0]
         raise ShardingTypeError(
             f"{doing} operation with inputs: {_listed(avals)} produces an illegally sharded "
@@ -432,7 +434,7 @@ def parts_of_sum(ct: Aval, axes: Sequence[int], aval: ShapedArray) -> Any:
         return None
     spec = ct.partition.spec
     left = aval.reduced.intersection(n for i in axes for n in entry_names(spec[i]))
-    rest = [e for i, e in enumerate(spec) if i not in axes]
+    rest = [e for i, e in enumerate(spec.partitions) if i not in axes]
     return (
         ct.partition.with_spec(spec.update(partitions=rest, unreduced=spec.unreduced | left))
         if left

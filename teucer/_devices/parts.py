@@ -47,7 +47,7 @@ def part_aval(aval: Any, spec: Any, mesh: Any, manual: frozenset[Any], check_vma
         return aval if _is_whole(spec) else aval.shard(mesh, manual, check_vma, spec)
     shape = tuple(d // n for d, n in zip(aval.shape, _sizes(spec, mesh, aval.ndim), strict=True))
     own = PartitionSpec(*[None] * aval.ndim) if aval.partition is None else aval.partition.spec
-    rest = [tuple(n for n in entry_names(e) if n not in manual) for e in own]
+    rest = [tuple(n for n in entry_names(e) if n not in manual) for e in own.partitions]
     sums = _sums(own, spec if check_vma else PartitionSpec(), manual)
     sharding = None
     if any(rest) or any(sums.values()):
@@ -69,7 +69,7 @@ def whole_aval(aval: Any, spec: Any, mesh: Any, manual: frozenset[object], check
     own = (
         [()] * aval.ndim
         if aval.partition is None
-        else [entry_names(e) for e in aval.partition.spec]
+        else [entry_names(e) for e in aval.partition.spec.partitions]
     )
     given = [entry_names(e) for e in (*spec.partitions, *[None] * (aval.ndim - len(spec)))]
     entries = [

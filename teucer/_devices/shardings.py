@@ -13,7 +13,7 @@ import numpy as np
 from teucer._base import config, memo
 from teucer._core.memory import space_of
 from teucer._core.provided import provided
-from teucer._devices import absent, meshes
+from teucer._devices import absent, abstract_sharding, meshes
 from teucer._devices.meshes import AbstractMesh, AxisType, BaseMesh, Mesh
 from teucer._devices.specs import PartitionSpec, entry_names
 from teucer._xla import arrays
@@ -30,6 +30,9 @@ __all__ = [
     "lie_alike", "make_device_list", "make_single_device_sharding", "sharded_aval",
     "single_device_sharding", "typed",
 ]  # fmt: skip
+
+
+abstract_sharding.attach_members()
 
 
 class IndivisibleError(ValueError):
@@ -325,9 +328,10 @@ class NamedSharding(arrays.NamedShardingBase):  # type: ignore[misc]  # jaxlib's
 
     @property
     def memory_kind(self) -> str | None:
-        """The memory of the devices."""
-        kind: str | None = self._kind or absent.default_memory_kind(self._internal_device_list)
-        return kind
+        """The memory of the devices; None where they are not known, or say none."""
+        if self._kind is not None or self.mesh._internal_device_list is None:
+            return self._memory_kind
+        return absent.default_memory_kind(self._internal_device_list)
 
     @property
     def _internal_device_list(self) -> Any:

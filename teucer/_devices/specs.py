@@ -160,7 +160,15 @@ class PartitionSpec:
         return self.partitions[i]
 
     def __iter__(self) -> Iterator[Any]:
+        if self.unreduced or self.reduced:
+            raise ValueError(
+                "Using *pspec is dangerous when PartitionSpec has non-empty unreduced/reduced set. "
+                f"Please use *spec.partitions\n    spec: {self}"
+            )
         return iter(self.partitions)
+
+    def __contains__(self, entry: object) -> bool:
+        return entry in self.partitions
 
     def __len__(self) -> int:
         return len(self.partitions)

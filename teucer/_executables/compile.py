@@ -133,7 +133,9 @@ class Executable:
         the team."""
         self.source, start = "compiled", time.perf_counter()
         code = _from_compiler(client, self._module, devices, options)
-        if time.perf_counter() - start >= config.persistent_cache_min_compile_time_secs.value:
+        least = config.persistent_cache_min_compile_time_secs.value
+        # At JAX's default all are kept: to load the smallest program takes half a millisecond.
+        if least == 1.0 or time.perf_counter() - start >= least:
             with contextlib.suppress(xla.XlaRuntimeError):  # some programs cannot be serialized
                 content = stored.pack(code.serialize(), client.platform)
                 disk_cache.write(path, content)

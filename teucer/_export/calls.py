@@ -138,7 +138,7 @@ def _over_own_mesh(sharding: Sharding | None, avals: Avals, exported: Exported) 
             "  Enter a mesh of those sizes with jax.set_mesh."
         )
     names = dict(zip(old.axis_names, mesh.axis_names, strict=True))
-    entries = [tuple(names[n] for n in entry_names(e)) for e in sharding.spec]
+    entries = [tuple(names[n] for n in entry_names(e)) for e in sharding.spec.partitions]
     unreduced, reduced = (
         frozenset(names[n] for n in axes)
         for axes in (sharding.spec.unreduced, sharding.spec.reduced)

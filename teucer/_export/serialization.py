@@ -285,7 +285,7 @@ def sharding_text(sharding: NamedSharding | None, devices: Sequence[object] = ()
         "mesh": [list(axis) for axis in mesh.shape_tuple],
         "spec": [
             _OPEN if entry is UNCONSTRAINED else list(entry) if isinstance(entry, tuple) else entry
-            for entry in spec
+            for entry in spec.partitions
         ],
     }
     for name, axes in ("unreduced", spec.unreduced), ("reduced", spec.reduced):

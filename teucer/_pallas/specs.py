@@ -153,7 +153,7 @@ class _NoBlockSpec:
     """No word on blocks: the kernel sees whole arrays."""
 
     def __repr__(self) -> str:
-        return "no_block_spec"
+        return "NoBlockSpec"
 
 
 no_block_spec = _NoBlockSpec()

@@ -234,7 +234,9 @@ def _structs(call: _Call, avals: Sequence[ShapedArray], found: Sequence[HloShard
             sharding = from_hlo(hlo_sharding, mesh, aval.ndim, mesh.device_list)
             if isinstance(sharding, NamedSharding) and len(sharding.spec) < aval.ndim:
                 sharding = sharding.with_spec(
-                    PartitionSpec(*sharding.spec, *[None] * (aval.ndim - len(sharding.spec)))
+                    PartitionSpec(
+                        *sharding.spec.partitions, *[None] * (aval.ndim - len(sharding.spec))
+                    )
                 )
         else:
             sharding = GSPMDSharding(mesh.device_list, hlo_sharding)

@@ -77,7 +77,7 @@ def in_specs_of(
             found.append(spec)
             continue
         own = (
-            [entry_names(e) for e in aval.partition.spec]
+            [entry_names(e) for e in aval.partition.spec.partitions]
             if aval.partition is not None
             else [()] * aval.ndim
         )
@@ -96,7 +96,7 @@ def in_specs_of(
                 )
             found.append(mine)
             continue
-        stated = [tuple(n for n in entry_names(e) if n not in omitted) for e in spec]
+        stated = [tuple(n for n in entry_names(e) if n not in omitted) for e in spec.partitions]
         stated += [()] * (aval.ndim - len(stated))
         differ = (spec.unreduced, spec.reduced, spec.unreduced_kind) != (
             mine.unreduced,
@@ -109,7 +109,7 @@ def in_specs_of(
             (all_explicit or aval.partition is not None)
             and any(
                 [n for n in e if explicit[n] is AxisType.Explicit and n in where.manual] != list(m)
-                for e, m in zip(stated, map(entry_names, mine), strict=False)
+                for e, m in zip(stated, map(entry_names, mine.partitions), strict=False)
             )
         ):
             raise ValueError(
@@ -206,7 +206,7 @@ def check_ranks_and_sizes(
                 f"{aval.ndim} < {len(spec)})\n  Entries in in_specs must be of length no greater "
                 f"than the number of axes in the corresponding input value.{scalar}"
             )
-        for axis, entry in enumerate(spec):
+        for axis, entry in enumerate(spec.partitions):
             n = math.prod(mesh.sizes[name] for name in entry_names(entry))
             if aval.shape[axis] % n:
                 axes = "mesh axis" if len(entry_names(entry)) == 1 else "mesh axes"

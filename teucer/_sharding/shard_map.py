@@ -182,7 +182,7 @@ def _spread(args: tuple[object, ...], in_axes: object, name: str) -> Any:
 
 def _over_axis(x: Value, axis: int | None, name: str) -> Any:
     own = typeof(x).sharding
-    entries = [tuple(n for n in entry_names(e) if n != name) for e in own.spec]
+    entries = [tuple(n for n in entry_names(e) if n != name) for e in own.spec.partitions]
     if axis is not None and -len(entries) <= axis < len(entries):
         entries[axis] = (name, *entries[axis])
     wanted = own.spec.update(partitions=entries)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from inspect import get_annotations
 from types import FunctionType, ModuleType
-from typing import Any, ForwardRef, final
+from typing import Any, ForwardRef, NewType, final
 
 import teucer
 from teucer._base import lazy
@@ -131,7 +131,7 @@ def _give_name(module: ModuleType, name: str) -> None:
 def _give_home(value: object, module: str) -> None:
     """Let a class or function say that it is of a public module, as JAX's do, if it says that it is
     of Teucer."""
-    if not isinstance(value, type | FunctionType | _Compiled):
+    if not isinstance(value, type | FunctionType | NewType | _Compiled):
         return
     home = _classes.own(value.__module__)
     if home is not None:

@@ -18,6 +18,12 @@ from teucer._advice import guarding
 
 _HIDDEN = ("teucer.cli", "teucer.compat")
 
+# Classes that programs see the name of before they ask the public module for it.
+_PUBLIC = {
+    ("teucer.numpy._ufunc_objects", "ufunc"): "jax.numpy",
+    ("teucer._base.element_types", "prng_key"): "jax.dtypes",
+}
+
 
 def own(home: object) -> str | None:
     """The module of Teucer that a class or function names as its own, by either package name.
@@ -45,7 +51,7 @@ def say_jax(module: ModuleType, name: str) -> None:
         sys.modules.setdefault(named, module)
     for value in vars(module).values():
         if isinstance(value, type) and value.__module__ == name:
-            value.__module__ = named
+            value.__module__ = _PUBLIC.get((name, value.__name__), named)
         elif _is_public(value):
             value.__module__ = "jax" + value.__module__.removeprefix("teucer")
 

@@ -69,9 +69,9 @@ def _in_pieces(job: Job) -> Program | None:
 def _printing() -> Printing:
     # For jaxprs that are shown.
     from teucer._printing.pictures import notebook
-    from teucer._printing.printer import eqn_text, jaxpr_text, literal_text
+    from teucer._printing.printer import eqn_text, jaxpr_text
 
-    return Printing(jaxpr_text, eqn_text, literal_text, notebook)
+    return Printing(jaxpr_text, eqn_text, notebook)
 
 
 def _check_jaxpr(jaxpr: Jaxpr) -> None:

@@ -308,7 +308,7 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
             entry is not None
             and np.shape(arr)[i] != 1
             and wanted.spec[len(shape) - ndim + i] != entry
-            for i, entry in enumerate(own.spec)
+            for i, entry in enumerate(own.spec.partitions)
         )
     ):
         raise ValueError(

@@ -288,7 +288,7 @@ def constrain(x: ArrayLike, where: Any) -> Any:
             "`reshard` API?"
         )
     return _constrain(
-        x, where, frozenset(i for i, entry in enumerate(spec) if entry is UNCONSTRAINED)
+        x, where, frozenset(i for i, entry in enumerate(spec.partitions) if entry is UNCONSTRAINED)
     )
 
 
@@ -446,7 +446,8 @@ def _entering(x: Any, mesh: meshes.AbstractMesh) -> Any:
     if old is None:
         return x
     entries = [
-        tuple(n for n in entry_names(e) if mesh.type_of[n] is AxisType.Explicit) for e in old.spec
+        tuple(n for n in entry_names(e) if mesh.type_of[n] is AxisType.Explicit)
+        for e in old.spec.partitions
     ]
     free = [names or (UNCONSTRAINED if mesh.auto_axes else None) for names in entries]
     return reshard_p.call(

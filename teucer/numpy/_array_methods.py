@@ -296,7 +296,40 @@ def _unknown(name: str) -> Any:
     return method
 
 
+def _unknown_property(name: str) -> Any:
+    """A property of tracers that would need the arrays: where these lie is not known."""
+
+    def read(self: Any) -> Any:
+        raise errors.ConcretizationTypeError(
+            self,
+            f"The '{name}' attribute is not available on traced array with shape "
+            f"{self.aval.str_short()}.",
+        )
+
+    return property(read, doc="Raises ConcretizationTypeError.")
+
+
+def _no_device(self: Any) -> Any:
+    raise AttributeError(
+        f"{type(self).__name__} has no attribute device\n  It is not known on which device a "
+        "traced array lies; jax.typeof(x).sharding is the sharding in its type.",
+        name="device",
+        obj=self,
+    )
+
+
 _TRACER_METHODS: dict[str, Any] = {
+    "device": property(_no_device, doc="Raises AttributeError."),
+    **{
+        name: _unknown_property(name)
+        for name in (
+            "addressable_shards",
+            "committed",
+            "global_shards",
+            "is_fully_addressable",
+            "is_fully_replicated",
+        )
+    },
     "__reversed__": _reversed,
     "itemsize": property(lambda x: x.dtype.itemsize, doc="Bytes an element."),
     "nbytes": property(lambda x: x.size * x.dtype.itemsize, doc="Bytes of all elements."),
@@ -307,6 +340,7 @@ _TRACER_METHODS: dict[str, Any] = {
             "tolist",
             "tobytes",
             "addressable_data",
+            "copy_to_host_async",
             "delete",
             "devices",
             "is_deleted",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ from teucer._dimensions.dimensions import (
     min_dim,
 )
 from teucer._dynamic.dynamic import results_allowed
+from teucer._trees import pytrees
 from teucer.lax import _joining, _shapes, _structure
 from teucer.numpy._nonzero import nonzero
 from teucer.numpy._operands import is_unknown, readable
@@ -42,9 +43,13 @@ Item = tuple[Any, ...]
 FULL, NEW, INT, SCALAR, ARRAY = ("full",), ("new",), ("int",), ("scalar",), ("array",)
 
 
+@pytrees.register_pytree_node_class
 @dataclasses.dataclass(frozen=True, slots=True)
 class Slice:
-    """A slice of fixed size that may start anywhere: the place of its start may be traced."""
+    """A slice of fixed size that may start anywhere: the place of its start may be traced.
+
+    As a pytree its leaves are the start and the size, those of them that are no ints.
+    """
 
     start: Any
     size: Any
@@ -69,6 +74,25 @@ class Slice:
     def is_dynamic_size(self) -> bool:
         """Whether the size is traced; it never is."""
         return isinstance(self.size, Tracer)
+
+    def tree_flatten(self) -> tuple[tuple[Any, ...], Any]:
+        """The parts that are no ints; which these are, the ints, and the stride."""
+        parts = self.start, self.size
+        dynamic = tuple([not isinstance(x, int) for x in parts])
+        static = tuple([x for x, d in zip(parts, dynamic, strict=True) if not d])
+        return tuple([x for x, d in zip(parts, dynamic, strict=True) if d]), (
+            dynamic,
+            static,
+            self.stride,
+        )
+
+    @classmethod
+    def tree_unflatten(cls, aux: Any, children: Iterable[Any]) -> Slice:
+        """The slice of what `tree_flatten` gave."""
+        dynamic, static, stride = aux
+        leaves, ints = iter(children), iter(static)
+        start, size = [next(leaves if d else ints) for d in dynamic]
+        return cls(start, size, stride)
 
 
 def ds(start: Any, size: int | None = None, stride: Any = None) -> Any:

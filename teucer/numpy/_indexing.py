@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
-from teucer._base import config, tracebacks
+from teucer._base import config, dtypes, tracebacks
 from teucer._core import array_ops
 from teucer._core.trace import EVAL, Tracer, current_trace
 from teucer._transform.library import library
@@ -65,7 +65,8 @@ def getitem(x: Any, key: Any) -> Any:
 
 def _iterate(x: Array) -> Iterator[Any]:
     if not np.ndim(x):
-        raise TypeError("iteration over a 0-d array")
+        kind = "key array" if dtypes.is_extended(x.dtype) else "array"
+        raise TypeError(f"iteration over a 0-d {kind}")
     own = x.aval.partition
     if own is not None and own.spec[0] is not None:  # an element lies on all devices
         x = array_ops.lay_out(x, own.with_spec(own.spec.update(partitions=(None, *own.spec[1:]))))

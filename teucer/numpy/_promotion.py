@@ -167,7 +167,8 @@ def lays_out_ones(x: ArrayLike) -> bool:
     """Whether an axis of size 1 lies over mesh axes, which a reshape would lose."""
     parts = typeof(x).partition
     return parts is not None and any(
-        n == 1 and entry is not None for n, entry in zip(np.shape(x), parts.spec, strict=False)
+        n == 1 and entry is not None
+        for n, entry in zip(np.shape(x), parts.spec.partitions, strict=False)
     )
 
 

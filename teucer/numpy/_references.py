@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
-from teucer._base import dtypes, tracebacks
+from teucer._base import dtypes, errors, tracebacks
 from teucer._core import array_ops
 from teucer._core.high import is_mutable
 from teucer._core.leaks import check_alive
@@ -175,7 +175,7 @@ class View:
         return self.transpose()
 
     def __len__(self) -> int:
-        return len(self.aval)
+        return errors.length(self.aval.shape)
 
     def __repr__(self) -> str:
         # Trees of parts may have other leaves than references; these have no such type.

@@ -66,7 +66,7 @@ class At:
         return Place(self.array, key)
 
     def __repr__(self) -> str:
-        return f"At({self.array!r})"
+        return f"_IndexUpdateHelper({self.array!r})"
 
 
 @guarded_class
@@ -90,7 +90,7 @@ class Place:
         self.array, self.index = array, index
 
     def __repr__(self) -> str:
-        return f"Place({self.array!r}, {self.index!r})"
+        return f"_IndexUpdateRef({self.array!r}, {self.index!r})"
 
     def get(
         self,

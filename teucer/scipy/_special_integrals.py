@@ -205,9 +205,14 @@ def _expn(n: Array, x: Array) -> Any:
 def _expn_jvp(primals: Arrays, tangents: Arrays) -> Any:
     # In n, a natural number, there is no derivative.
     (n, x), (_, t) = primals, tangents
-    # E_0(x) = exp(-x) / x, and its derivative is -exp(-x) (1 + 1 / x) / x.
+    # E_0(x) = exp(-x) / x, and its derivative is -exp(-x) (1 + 1 / x) / x. A factor says nan below
+    # 0, so that further derivatives are nan there, too.
+    of_0 = jnp.where(n == 0, x, 1.0)
+    domain = jnp.where(of_0 < 0, jnp.nan, 1.0)
     slope = jnp.where(
-        n == 0, -jnp.exp(-x) * (1 + jnp.divide(1, x)) / x, -_expn_value(jnp.maximum(n - 1, 0.0), x)
+        n == 0,
+        -jnp.exp(-of_0) * (1 + jnp.divide(1, of_0)) / of_0 * domain,
+        -_expn(jnp.maximum(n - 1, 0.0), x),
     )
     return _expn(n, x), t * slope
 

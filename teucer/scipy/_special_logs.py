@@ -100,6 +100,18 @@ def _log_ratio(p: Array, q: Array) -> Any:
     return jnp.where(is_near, jnp.log1p(jnp.where(is_near, (p - q) / q, 0.0)), far)
 
 
+@custom_jvp
+def _scaled_log_ratio(p: Array, q: Array) -> Any:
+    return p * _log_ratio(p, q)
+
+
+@_scaled_log_ratio.defjvp
+def _scaled_log_ratio_jvp(primals: Arrays, tangents: Arrays) -> Any:
+    (p, q), (dp, dq) = primals, tangents
+    # p (1 / p) would be nan at infinity.
+    return _scaled_log_ratio(p, q), dp * (_log_ratio(p, q) + 1) - dq * (p / q)
+
+
 @fast
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     """p log(p / q); 0 if p is 0 and q is not negative, inf outside the domain. Raises ValueError
@@ -113,7 +125,7 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     is_inside = ((p > 0) & (q > 0)) | jnp.isnan(p) | jnp.isnan(q)
     one = jnp.ones_like(p)
     safe_p, safe_q = jnp.where(is_inside, p, one), jnp.where(is_inside, q, one)
-    value = safe_p * _log_ratio(safe_p, safe_q)
+    value = _scaled_log_ratio(safe_p, safe_q)
     outside = jnp.where((p == 0) & (q >= 0), 0.0, jnp.inf)
     return jnp.where(is_inside, value, outside)
 
@@ -136,8 +148,10 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     Array(0., dtype=float32, weak_type=True)
     """
     p, q = real("kl_div", p, q, error=ValueError)
-    entropy = rel_entr(p, q)
-    far = jnp.where(entropy == jnp.inf, entropy, entropy - p + q)
+    is_outside = (p < 0) | (q < 0) | ((q == 0) & (p > 0))
+    is_outside &= ~(jnp.isnan(p) | jnp.isnan(q))
+    far = jnp.where(is_outside, jnp.inf, rel_entr(p, q) - p + q)
+    far = jnp.where((p == 0) & (q >= 0), q, far)
     is_near = jnp.abs(p - q) < 0.25 * q
     safe_q = jnp.where(is_near, q, 1.0)
     return jnp.where(is_near, safe_q * _excess(jnp.where(is_near, p - q, 0.0) / safe_q), far)

@@ -100,6 +100,7 @@ def run(options: argparse.Namespace, ceiling: Path) -> None:
         options.tests,
         "--ceiling",
         ceiling,
+        "--only-ceiling",
         "--out",
         options.out,
         "--path",

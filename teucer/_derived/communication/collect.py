@@ -206,7 +206,8 @@ class _Reader:
     def _whole(self, source: _Argument, axes: tuple[str, ...]) -> str:
         """The annotation by which an argument is whole along mesh axes."""
         entries = [
-            () if e is None else e if isinstance(e, tuple) else (e,) for e in source.sharding.spec
+            () if e is None else e if isinstance(e, tuple) else (e,)
+            for e in source.sharding.spec.partitions
         ]
         left = [tuple(a for a in e if a not in axes) for e in entries]
         shown = ", ".join("None" if not e else repr(e[0]) if len(e) == 1 else repr(e) for e in left)

@@ -52,7 +52,7 @@ class TokenType(HighType):
     def __repr__(self) -> str:
         return "AbstractToken()"
 
-    def __str__(self) -> str:
+    def str_short(self, short_dtypes: bool = False, **options: object) -> str:
         return "Tok"
 
 

@@ -122,7 +122,7 @@ def on_parts(
             v = ctx.constrain(
                 v, v.aval.partition.with_spec(own.update(unreduced=own.unreduced & parts))
             )
-        entries = [tuple(n for n in entry_names(e) if n in parts) for e in own]
+        entries = [tuple(n for n in entry_names(e) if n in parts) for e in own.partitions]
         entries += [()] * (v.aval.ndim - len(entries))
         shape = [
             d // math.prod(mesh.sizes[n] for n in e)

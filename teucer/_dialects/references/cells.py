@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
+from teucer._base import errors
 from teucer._base.source import describe, here
 from teucer._core.reference_types import HighRef, RefType
 from teucer._core.trace import Tracer
@@ -88,7 +89,7 @@ class Ref(metaclass=_RefMeta):
         return address
 
     def __len__(self) -> int:
-        return len(self.aval)
+        return errors.length(self.aval.shape)
 
     def __iter__(self) -> Any:
         raise TypeError(
