@@ -6,6 +6,7 @@ compilations.
 
 import dataclasses
 import functools
+import gzip
 import logging
 import operator
 import re
@@ -574,6 +575,21 @@ def test_dumps(tmp_path):
         pytest.raises(ValueError, match="jax_dump_ir_modes: 'xml' cannot be dumped"),
     ):
         f(np.zeros(3))
+
+
+def test_equations_are_dumped_as_a_profile(tmp_path):
+    def twice(x):
+        return jnp.sin(jnp.sin(x))
+
+    with config.dump_ir_to(str(tmp_path)), config.dump_ir_modes("eqn_count_pprof"):
+        jax.jit(lambda x: jax.lax.scan(lambda c, _: (twice(c), None), x, length=3)[0])(x8)
+    (path,) = tmp_path.iterdir()
+    assert re.fullmatch(r"jax_\d{6}__lambda_\.eqn_count_pprof", path.name)
+    content = gzip.decompress(path.read_bytes())
+    strings = [text.encode() for text in ("equations", "primitive", "sin", "scan", "twice")]
+    assert all(bytes([6 << 3 | 2, len(text)]) + text in content for text in strings)
+    # The sample of sin, which stands twice on one line, ends in its count and its label.
+    assert bytes([2 << 3 | 2, 1, 2, 3 << 3 | 2]) in content
 
 
 def test_residuals_of_checkpoints_are_logged(caplog):

@@ -18,6 +18,7 @@ from teucer._base.errors import ambiguous
 from teucer._core.provided import provided
 from teucer._core.types import KeyCarrier, ShapedArray, aval_of, register_aval_of
 from teucer._devices import backends, processes, shardings
+from teucer._devices.specs import AS_IN_0_12
 from teucer._xla import arrays as xla
 from teucer._xla.client import Device, XlaRuntimeError, platform_of
 
@@ -475,10 +476,15 @@ def __repr__(x: ArrayImpl) -> str:
         text = str(to_numpy(words)) if _is_legible(words) else repr(words)
         return f"Array({x.shape}, dtype={x.dtype.name}) overlaying:\n{text}"
     name = f"dtype={x.dtype.name}" + (", weak_type=True" if x.aval.weak_type else "")
-    if not _is_legible(x):
+    if not _is_legible(x) or _is_large(x):
         where = f", sharding={x.sharding}" if x._sharding._sums() else ""
         return f"Array(shape={x.shape}, {name}{where})"
     return array_text(to_numpy(x), name)
+
+
+def _is_large(x: ArrayImpl) -> bool:
+    """Whether an array prints without its values, as in JAX from 0.12 on: to read it takes time."""
+    return AS_IN_0_12 and x.size * x.dtype.itemsize >= 1 << 20
 
 
 def _is_legible(x: ArrayImpl) -> bool:
@@ -502,7 +508,7 @@ def array_text(value: HostArray, name: str) -> str:
 
 @_member
 def __str__(x: ArrayImpl) -> str:
-    return str(to_numpy(x)) if _is_plain(x) else repr(x)
+    return str(to_numpy(x)) if _is_plain(x) and not _is_large(x) else repr(x)
 
 
 def _is_plain(x: ArrayImpl) -> bool:

@@ -466,7 +466,7 @@ pprint_use_color = _o("jax_pprint_use_color", bool, True, help="colours in print
 logging_level = _effect("jax_logging_level", _LOGGING, "NOTSET", NULL, effect=logs.set_level, help="level of the logger `teucer`; unless NOTSET, it writes to stderr")
 debug_log_modules = _effect("jax_debug_log_modules", str, "", effect=logs.set_debug_modules, help="modules whose debug log goes to stderr, with commas")
 dump_ir_to = _o("jax_dump_ir_to", str, "", NULL, help="folder for the text of each program compiled")
-dump_ir_modes = _o("jax_dump_ir_modes", str, "stablehlo", help="what to dump: stablehlo, jaxpr")
+dump_ir_modes = _o("jax_dump_ir_modes", str, "stablehlo", help="what to dump: stablehlo, jaxpr, eqn_count_pprof (equations by line, for pprof)")
 include_debug_info_in_dumps = _o("jax_include_debug_info_in_dumps", bool, True, help="source locations in dumped text")
 include_full_tracebacks_in_locations = _o("jax_include_full_tracebacks_in_locations", bool, True, help="whether source locations say from where the line was called")
 traceback_in_locations_limit = _o("jax_traceback_in_locations_limit", int, 100, help="how many calls a source location says; -1: all")

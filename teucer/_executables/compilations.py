@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 LIMIT = 1000  # rows kept; the oldest go
-_DUMPED = ("stablehlo", "jaxpr")
+_DUMPED = ("stablehlo", "jaxpr", "eqn_count_pprof")
 _logger = logging.getLogger("teucer")
 _rows: collections.deque[Compilation] = collections.deque(maxlen=LIMIT)
 _dump_numbers = {mode: itertools.count() for mode in _DUMPED}
@@ -203,3 +203,9 @@ def dump(name: str, jaxpr: Jaxpr, text: str) -> None:
         (folder / f"jax_{next(_dump_numbers['jaxpr']):06d}_{name}.jaxpr.txt").write_text(
             f"{jaxpr}\n"
         )
+    if "eqn_count_pprof" in forms:
+        from teucer._executables.equation_profile import equation_profile  # for those who ask
+
+        number = next(_dump_numbers["eqn_count_pprof"])
+        content = equation_profile(jaxpr, name)
+        (folder / f"jax_{number:06d}_{name}.eqn_count_pprof").write_bytes(content)

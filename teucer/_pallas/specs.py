@@ -99,6 +99,9 @@ class BoundedSlice:
 
     block_size: Any
 
+    def __repr__(self) -> str:
+        return f"BoundedSlice({self.block_size})"
+
 
 class RevisitMode(enum.Enum):
     """The first content of a block that is seen again."""
