@@ -23,6 +23,7 @@ from teucer._derived.vjp import vjp
 # Primitives tested elsewhere, with the reason.
 ELSEWHERE: dict[str, str] = {
     "custom_lin": "only linearization makes it; tests of custom_vjp meet it",
+    "remat_rule": "rules for rematerialisation make it; tests/derived/test_remat_rules.py meets it",
     "linear_program": "only eager derivatives make it: tests/derived/test_linear_programs.py",
     "io_callback": "has an effect and no reference: tests of callbacks",
     "debug_callback": "has an effect and no result: tests of callbacks",
