@@ -21,7 +21,8 @@ from teucer._transform.batch import batch_flat, mapped_aval
 from teucer._trees import pytrees
 from teucer.lax import _structure as structure
 from teucer.lax._arithmetic import mul
-from teucer.lax._collectives import lowering, varying
+from teucer.lax._collectives import lowering
+from teucer.lax._collectives import varying as variation
 from teucer.lax._collectives.index_groups import group_size, groups_of, on_groups, taken
 from teucer.lax._collectives.reductions import axis_index, checked, varying_over
 from teucer.lax._costs import STILL
@@ -77,7 +78,7 @@ def _divided(x: Any, at: int, sizes: Sequence[Size]) -> Any:
     )
 
 
-class Exchange(varying.Collective, structure.Linear):
+class Exchange(variation.Collective, structure.Linear):
     """A collective in which elements hand on (sums of) parts of their operand.
 
     Under the batching of a named axis: `shifted` are the parameters for an operand with one more
@@ -143,7 +144,7 @@ class AllGather(Exchange):
         axis_size: int,
         tiled: bool,
     ) -> Any:
-        varying.size_of(axis_name)
+        variation.size_of(axis_name)
         shape = list(x.shape)
         if tiled:
             shape[all_gather_dimension] *= axis_size
@@ -200,7 +201,7 @@ class AllGatherAlike(Exchange):
     def types(self, x: ShapedArray, **params: Any) -> Any:
         params = {"axis_index_groups": None, **params}
         (whole,) = partition.laid_out(all_gather_p, (x,), params, all_gather_p.types(x, **params))
-        return (whole.update(sharding=varying.with_sums(whole, params["axis_name"], self.after)),)
+        return (whole.update(sharding=variation.with_sums(whole, params["axis_name"], self.after)),)
 
     @dialects.varies.rule
     def varies(self, vma: Any, x: ArrayLike, *, axis_name: Any, **params: Any) -> Any:
@@ -244,9 +245,9 @@ class UnreducedReduceScatter(Exchange):
     name = "unreduced_reduce_scatter"
 
     def types(self, x: Any, **params: Any) -> Any:
-        varying.check_kind("unreduced_psum_scatter", x, UnreducedKind.sum)
+        variation.check_kind("unreduced_psum_scatter", x, UnreducedKind.sum)
         params = {"axis_index_groups": None, **params}
-        own = x.update(sharding=varying.with_sums(x, params["axis_name"], None))
+        own = x.update(sharding=variation.with_sums(x, params["axis_name"], None))
         return partition.laid_out(
             reduce_scatter_p, (own,), params, reduce_scatter_p.types(own, **params)
         )
@@ -287,7 +288,7 @@ class ReduceScatter(Exchange):
         scatter_dimension: int,
         tiled: bool,
     ) -> Any:
-        varying.size_of(axis_name)
+        variation.size_of(axis_name)
         size = x.shape[scatter_dimension]
         if size % axis_size if tiled else size != axis_size:
             what = "be divisible by" if tiled else "match"
@@ -367,7 +368,7 @@ class AllToAll(Exchange):
         split_axis: int,
         tiled: bool,
     ) -> Any:
-        n = group_size(varying.names_of(axis_name), axis_index_groups)
+        n = group_size(variation.names_of(axis_name), axis_index_groups)
         shape = list(x.shape)
         if shape[split_axis] % n:
             raise ValueError(
@@ -392,7 +393,7 @@ class AllToAll(Exchange):
                 params["split_axis"],
                 params["concat_axis"],
                 out,
-                varying.names_of(params["axis_name"]),
+                variation.names_of(params["axis_name"]),
                 params["axis_index_groups"],
             ),
         )
@@ -434,7 +435,7 @@ class AllToAll(Exchange):
 
 def check_pairs(op: str, axis_name: Any, perm: Sequence[tuple[int, int]]) -> None:
     """Check that sources and targets are distinct elements of the named axes."""
-    size = varying.size_of(axis_name, op)
+    size = variation.size_of(axis_name, op)
     for ends in zip(*perm, strict=True):
         if len(set(ends)) != len(ends):
             raise ValueError(f"{op} sources and destinations must be unique, got {perm}.")
@@ -533,7 +534,7 @@ def all_gather(
             f"Got unexpected `to` value for `jax.lax.all_gather`, {to!r}. Allowed `to` values "
             "are: 'varying', 'reduced', 'invarying'."
         )
-    names = varying.names_of(axis_name)
+    names = variation.names_of(axis_name)
     groups = groups_of(names, axis_index_groups)
     cast_p = (
         {"invarying": all_gather_invariant_p, "reduced": all_gather_reduced_p}.get(to)
@@ -589,7 +590,7 @@ def psum_scatter(
     >>> jax.vmap(lambda x: psum_scatter(x, "i"), axis_name="i")(jnp.array([[1., 2.], [3., 4.]]))
     Array([4., 6.], dtype=float32)
     """
-    names = varying.names_of(axis_name)
+    names = variation.names_of(axis_name)
     groups = groups_of(names, axis_index_groups)
     size = group_size(names, groups)
 
@@ -598,7 +599,7 @@ def psum_scatter(
         manual = named.manual_axes().intersection(names)
         if (
             manual
-            and varying.one_state("psum_scatter", typeof(leaf), names, manual) == "unreduced"
+            and variation.one_state("psum_scatter", typeof(leaf), names, manual) == "unreduced"
             and groups is None
         ):
             return unreduced_reduce_scatter_p.call(
@@ -638,11 +639,11 @@ def all_to_all(
            [2., 4.]], dtype=float32)
     """
     groups = groups_of(axis_name, axis_index_groups)
-    size = group_size(varying.names_of(axis_name), groups)
+    size = group_size(variation.names_of(axis_name), groups)
 
     def one(leaf: Any) -> Any:
         shape = typeof(checked("all_to_all", leaf)).shape
-        leaf = varying_over(leaf, varying.names_of(axis_name))
+        leaf = varying_over(leaf, variation.names_of(axis_name))
         split, concat = (
             structure.canonical_axis(split_axis, len(shape)),
             structure.canonical_axis(concat_axis, len(shape)),
@@ -696,7 +697,7 @@ def ppermute(x: object, axis_name: AxisName, perm: Sequence[tuple[int, int]]) ->
     ...     axis_name="i")(jnp.array([1., 2., 3.]))
     Array([0., 1., 2.], dtype=float32)
     """
-    names = varying.names_of(axis_name)
+    names = variation.names_of(axis_name)
     pairs = tuple((operator.index(source), operator.index(target)) for source, target in perm)
     return pytrees.tree_map(
         lambda leaf: ppermute_p.call(
@@ -715,12 +716,12 @@ def pshuffle(x: object, axis_name: AxisName, perm: Sequence[int]) -> Any:
     >>> jax.vmap(lambda x: pshuffle(x, "i", [1, 0]), axis_name="i")(jnp.array([1., 3.]))
     Array([3., 1.], dtype=float32)
     """
-    if set(perm) != set(range(len(perm))) or len(perm) != varying.size_of(
-        varying.names_of(axis_name)
+    if set(perm) != set(range(len(perm))) or len(perm) != variation.size_of(
+        variation.names_of(axis_name)
     ):
         raise ValueError(
             f"`perm` does not represent a permutation: {perm}\n"
             f"  pshuffle: of axis {axis_name!r}, whose size is "
-            f"{varying.size_of(varying.names_of(axis_name))}."
+            f"{variation.size_of(variation.names_of(axis_name))}."
         )
     return ppermute(x, axis_name, list(zip(perm, range(len(perm)), strict=True)))
