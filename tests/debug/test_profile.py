@@ -7,13 +7,14 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
 from teucer._base import config
 from teucer.debug import _hlo
-from teucer.debug._profile import Profile, ProfileLine, Recording, _nested
+from teucer.debug._profile import MadeAt, Profile, ProfileLine, Recording, _made_at, _nested
 
 PROGRAM = """
 import sys
@@ -133,6 +134,30 @@ def test_the_table():
         "90.0  900.00      3  10.0 G" in text and "(no line)" in text and "(50 % backward)" in text
     )
     assert "500.0         1  f" in text
+    assert "1 programs made in 0.50 s, 25 % of the wall time" in text
+    assert re.search(r" 1  in all$", text, re.M)
+
+
+def test_programs_stand_at_the_lines_that_called_for_them():
+    """Also those of library functions, and each with what to do about many."""
+    jax.debug.compiles().clear()
+    for _ in range(4):
+        jax.jit(lambda x: x * 3 + 1)(np.ones(3, np.float32))
+    shaped = jax.jit(lambda x: x * 5 - 1)
+    for n in range(5, 10):
+        shaped(np.ones(n, np.float32))
+    x = jnp.ones((3, 7))
+    y = jnp.sinh(x) + jnp.cosh(x) * jnp.tan(x) - jnp.arctan(x)
+    found = {at.line.text: at for at in _made_at(jax.debug.compiles())}
+    anew = found["jax.jit(lambda x: x * 3 + 1)(np.ones(3, np.float32))"]
+    assert anew.functions == ["<lambda>"] * len(anew.functions) and anew.seconds > 0
+    assert "pad them to a few sizes" in found["shaped(np.ones(n, np.float32))"].advice
+    eager = found["y = jnp.sinh(x) + jnp.cosh(x) * jnp.tan(x) - jnp.arctan(x)"]
+    assert f"put jit around it: each of its {len(eager.functions)} operations" in eager.advice
+    again = MadeAt(ProfileLine(None), 1.0, ["f"] * 9, {"f32[]"})
+    assert "made anew for equal arguments" in again.advice
+    text = str(Profile((), 1.0, {}, (1.0, 1.0), tuple(found.values())))
+    assert "made for calls at:" in text and eager.advice in text and y is not None
 
 
 @pytest.mark.slow

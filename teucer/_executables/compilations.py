@@ -45,6 +45,7 @@ class Compilation(NamedTuple):
     compile_time: float
     code_bytes: int | None
     source: Source
+    place: source.Place | None = None  # of the call that needed it
 
     @property
     def signature(self) -> str:
@@ -136,7 +137,7 @@ def log_traced(name: str, seconds: float) -> None:
 
 def record(row: Compilation) -> None:
     """Add a row to the table, and log it."""
-    _rows.append(row)
+    _rows.append(row._replace(place=source.here()))
     log(
         "Finished XLA compilation of jit(%s) in %.9f sec (%s)",
         row.function,

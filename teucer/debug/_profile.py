@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from teucer import profiler
-from teucer._base import config
+from teucer._base import config, source
 from teucer._derived.liveness import size_text
 from teucer._derived.moves import live_arrays
 from teucer._executables import compilations
@@ -25,6 +25,7 @@ from teucer.debug._costs import count_text
 from teucer.debug._hlo import Instruction, instructions
 
 _ROWS = 25
+_SEVERAL = 4  # programs of one line that are worth a word
 
 
 @dataclasses.dataclass
@@ -52,6 +53,34 @@ class ProfileLine:
         return f"{self.place[0].removeprefix(os.getcwd() + os.sep)}:{self.place[1]}"
 
 
+@dataclasses.dataclass
+class MadeAt:
+    """The programs that were made for calls of a line of the user's program."""
+
+    line: ProfileLine
+    seconds: float = 0.0
+    functions: list[str] = dataclasses.field(default_factory=list)  # one entry a program
+    signatures: set[str] = dataclasses.field(default_factory=set)
+
+    @property
+    def advice(self) -> str:
+        """What to do, if there is something."""
+        n, names = len(self.functions), set(self.functions)
+        if n < _SEVERAL:
+            return ""
+        if len(names) > n // 2:
+            return f"put jit around it: each of its {n} operations is a program of its own"
+        if len(self.signatures) == 1:
+            return (
+                "it is made anew for equal arguments: make the jitted function once, outside of "
+                "loops and calls"
+            )
+        return (
+            f"{len(self.signatures)} kinds of arguments: pad them to a few sizes, or give jit "
+            "dynamic_dims"
+        )
+
+
 @dataclasses.dataclass(frozen=True)
 class Profile:
     """Where the time went. `str` is a table for a terminal, `html` a page that stands alone.
@@ -65,6 +94,12 @@ class Profile:
     wall: float
     made: dict[str, tuple[float, float, float, int]]
     peak: tuple[float, float]
+    made_at: tuple[MadeAt, ...] = ()
+
+    @property
+    def making(self) -> float:
+        """Seconds in which programs were traced, lowered and compiled."""
+        return sum(sum(row[:3]) for row in self.made.values())
 
     @property
     def running(self) -> float:
@@ -108,9 +143,11 @@ class Profile:
         head = ("%", "ms", "times", "ops/s", "bytes/s", "% of machine", "line", "")
         rows = [head, *list(self.rows())[:_ROWS]]
         widths = [max(len(row[i]) for row in rows) for i in range(len(head) - 1)]
+        share = 100 * self.making / self.wall if self.wall else 0.0
         said = [
             f"wall {self.wall:.2f} s; operations {self.running:.2f} s on all threads, of which "
-            f"{100 * self.attributed:.0f} % have a line",
+            f"{100 * self.attributed:.0f} % have a line; {sum(r[3] for r in self.made.values())} "
+            f"programs made in {self.making:.2f} s, {share:.0f} % of the wall time",
             "",
         ]
         said += [
@@ -130,6 +167,16 @@ class Profile:
                 f"  {1e3 * t:8.1f}  {1e3 * low:8.1f}  {1e3 * c:10.1f}  {n:8d}  {name}"
                 for name, (t, low, c, n) in ordered[:_ROWS]
             ]
+            t, low, c, n = (sum(row[i] for row in self.made.values()) for i in range(4))
+            said.append(f"  {1e3 * t:8.1f}  {1e3 * low:8.1f}  {1e3 * c:10.1f}  {n:8d}  in all")
+        if self.made_at:
+            said += ["", "made for calls at:", "  seconds  programs  line"]
+            for at in self.made_at[:_ROWS]:
+                text = at.line.text
+                said.append(
+                    f"  {at.seconds:7.2f}  {len(at.functions):8d}  {at.line.name}  {text}".rstrip()
+                )
+                said += [f"{'':21}{at.advice}"] if at.advice else []
         return "\n".join(said)
 
     @property
@@ -208,11 +255,26 @@ class Recording:
                 n + 1,
             )
         ordered = tuple(sorted(lines.values(), key=lambda line: -line.seconds))
-        return Profile(ordered, wall, made, _machine())
+        return Profile(ordered, wall, made, _machine(), _made_at(compilations.compilations))
 
     def export(self, folder: Path) -> None:
         """Write the trace, for Perfetto and TensorBoard."""
         self.session.export_profile_data(folder)
+
+
+def _made_at(rows: Iterable[compilations.Compilation]) -> tuple[MadeAt, ...]:
+    """The programs by the line of the program, and of no library, that called for them."""
+    found: dict[Any, MadeAt] = {}
+    for row in rows:
+        calls = source.records(row.place)
+        own = [call for call in calls if not source.is_library(call[0].co_filename)] or calls
+        place = source.spelled_out(own[0]) if own else None
+        key = (place.file, place.line) if place is not None else None
+        at = found.setdefault(key, MadeAt(ProfileLine(key)))
+        at.seconds += row.trace_time + row.lower_time + row.compile_time
+        at.functions.append(row.function)
+        at.signatures.add(row.signature)
+    return tuple(sorted(found.values(), key=lambda at: -at.seconds))
 
 
 def _known() -> dict[str, list[dict[str, Instruction]]]:
