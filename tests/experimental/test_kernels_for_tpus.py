@@ -1,5 +1,6 @@
 """Kernels for TPUs that users import: against jnp or NumPy, with gradients, and errors."""
 
+import importlib.util
 import itertools
 import sys
 
@@ -9,12 +10,15 @@ from experimental.test_kernels_for_gpus import TOLERANCE, assert_close, numbers,
 
 import teucer as jax
 import teucer.numpy as jnp
+from teucer.experimental import topologies
 from teucer.experimental.pallas.ops.tpu import flash_attention as flash
 from teucer.experimental.pallas.ops.tpu import megablox
 from teucer.experimental.pallas.ops.tpu import ragged_paged_attention as ragged
+from teucer.experimental.pallas.ops.tpu.example_kernel import double
 from teucer.experimental.pallas.ops.tpu.matmul import matmul
 from teucer.experimental.pallas.ops.tpu.paged_attention import paged_attention, util
 from teucer.experimental.pallas.ops.tpu.paged_attention import quantization_utils as quantized
+from teucer.experimental.pallas.ops.tpu.random import philox, prng_utils, threefry
 
 products = sys.modules["teucer.experimental.pallas.ops.tpu.megablox.gmm"]
 PRECISE = {"float32": 2e-5, "bfloat16": 2e-4}  # of results in float32
@@ -278,6 +282,144 @@ def test_ragged_paged_attention():
 @pytest.mark.parametrize("name", RAGGED)
 def test_ragged_paged_attention_of_options(name, options, blocks, dtype):
     check_ragged(name, dtype, options, blocks)
+
+
+def test_random_words():
+    """Numbers of JAX 0.12.0.1, by its interpreter of TPUs."""
+    key = jnp.array([1, 2], "uint32")
+    words = philox.philox_4x32(*map(jnp.uint32, (1, 2, 3, 4, 5, 6)))
+    assert [int(w) for w in words] == [3234347452, 2291959749, 1637377849, 759571408]
+    assert philox.philox_random_bits(key, 32, (7,)).tolist() == [
+        2638896660, 163447598, 4001585114, 1836418454, 3619516432, 454034980, 3989002882,
+    ]  # fmt: skip
+    assert philox.philox_split(key, (2,)).tolist() == [
+        [93904442, 2563932206],
+        [1088181077, 1231179899],
+    ]
+    assert philox.philox_fold_in(key, 7).tolist() == [2483229164, 3162996450]
+    drawn = jax.random.key(3, impl=philox.plphilox_prng_impl)
+    assert jax.random.bits(drawn, (3,)).tolist() == [341098458, 932611304, 941558174]
+
+
+@pytest.mark.slow
+def test_random_words_of_shapes():
+    key = jnp.array([1, 2], "uint32")
+    bits = philox.philox_random_bits(key, 32, (300, 300))
+    assert bits[299, :3].tolist() == [440191603, 4003011256, 2228595702]
+    assert bits[0, 255:258].tolist() == [1066844107, 1880941372, 3752620105]
+    assert (philox.philox_4x32_count(key, (5,), 7) == bits[0, 7:12]).all()
+    solid = philox.philox_random_bits(key, 32, (2, 3, 4))
+    assert (solid.ravel() == bits[0, :24]).all()  # JAX 0.12.0.1 repeats words there
+    padded = philox.philox_4x32_kernel(key, (16, 128), (9, 100), (8, 128))
+    assert (padded[:9, :100] == philox.philox_random_bits(key, 32, (9, 100))).all()
+    assert prng_utils.blocked_iota((2, 2), (4, 8)).tolist() == [[0, 1], [8, 9]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [8, 16, 32, 64])
+def test_bits_by_the_threefry_kernel_are_those_of_the_default_generator(width):
+    own, default = jax.random.key(3, impl=threefry.plthreefry_prng_impl), jax.random.key(3)
+    with jax.enable_x64(width == 64):
+        for shape in [(), (5, 7), (300, 260), (0,)]:
+            found = jax.random.bits(own, shape, f"uint{width}")
+            np.testing.assert_array_equal(found, jax.random.bits(default, shape, f"uint{width}"))
+    split, expected = (jax.random.key_data(jax.random.split(k, 3)) for k in (own, default))
+    np.testing.assert_array_equal(split, expected)
+
+
+@pytest.mark.slow
+def test_double():
+    assert double(jnp.arange(3)).tolist() == [0, 2, 4]
+
+
+def programs_for_tpus(dtype):
+    """Each kernel at sizes of real programs, and its gradient: name -> (function, shapes)."""
+
+    def wants(*shapes):
+        return [jax.ShapeDtypeStruct(s, jnp.dtype(d)) for s, d in shapes]
+
+    def total(f):
+        return lambda *args: f(*args).sum().astype("float32")
+
+    def causal(q, k, v):
+        return flash.flash_attention(q, k, v, causal=True, sm_scale=0.1)
+
+    def biased(q, k, v, ab, segments):
+        return flash.flash_attention(q, k, v, ab, segments, causal=True)
+
+    def inner(q, k, v):
+        sizes = Sizes(256, 512, 128, 1, 256, 256, 128, 128, 256, 128, 256)
+        return flash.flash_attention(q, k, v, block_sizes=sizes)
+
+    def experts(x, w, sizes):
+        return megablox.gmm(x, w, sizes, jnp.float32, (256, 128, 128))
+
+    def pages(q, k, v, lengths, table):
+        return paged_attention(q, k, v, lengths, table, pages_per_compute_block=4)
+
+    def tokens(*args):
+        return ragged.ragged_paged_attention(
+            *args, sliding_window=64, num_kv_pages_per_block=4, num_queries_per_block=32
+        )
+
+    q, thin, ids = ((2, 4, 512, 128), dtype), ((2, 4, 512, 64), dtype), ((2, 512), "int32")
+    segments = flash.SegmentIds(*wants(ids, ids))
+    rows, matrices = ((1024, 200), dtype), ((8, 200, 256), dtype)
+    pool, eight = (
+        ((4, 64, 32, 128), dtype),
+        wants(((4, 64, 32, 128), "int8"), ((4, 64, 32, 1), "float32")),
+    )
+    one, many = ((4, 32, 128), dtype), ((256, 32, 128), dtype)
+    table = wants(((4,), "int32"), ((4, 8), "int32"))
+    lists = wants(((8,), "int32"), ((8, 16), "int32"), ((9,), "int32"), ((1,), "int32"))
+    return {
+        "matmul": (
+            lambda x, y: matmul(x, y, block_shape=(256, 256)),
+            wants(((512, 1024), dtype), ((1024, 512), dtype)),
+        ),
+        "flash": (causal, wants(q, q, q)),
+        "gradient of flash": (jax.grad(total(causal), (0, 1, 2)), wants(q, q, q)),
+        "gradient of biased flash": (
+            jax.grad(total(biased), (0, 1, 2, 3)),
+            [*wants(q, q, q, ((2, 4, 512, 512), dtype)), segments],
+        ),
+        "inner blocks": (jax.grad(total(inner), (0, 1, 2)), wants(thin, thin, thin)),
+        "experts": (jax.grad(total(experts), (0, 1)), wants(rows, matrices, ((8,), "int32"))),
+        "pages": (pages, [*wants(one, pool, pool), *table]),
+        "pages of 8 bits": (pages, [*wants(one), *[quantized.QuantizedTensor(*eight)] * 2, *table]),
+        "tokens": (tokens, [*wants(many, ((64, 16, 16, 128), dtype)), *lists]),
+        "philox": (
+            lambda key: philox.philox_random_bits(key, 32, (1000, 300)),
+            wants(((2,), "uint32")),
+        ),
+        "threefry": (
+            lambda key: threefry.plthreefry_random_bits(key, 32, (1000,)),
+            wants(((2,), "uint32")),
+        ),
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    importlib.util.find_spec("libtpu") is None, reason='needs pip install "teucer[tpu]"'
+)
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("chip", ["v5e:2x2", "v6e:2x2", "tpu7x:2x2x1"])
+def test_kernels_compile_for_tpus(chip, dtype):
+    place = jax.sharding.SingleDeviceSharding(topologies.get_topology_desc(chip, "tpu").devices[0])
+    failed = {}
+    for name, (f, shapes) in programs_for_tpus(dtype).items():
+        args = jax.tree.map(
+            lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=place), shapes
+        )
+        try:
+            text = jax.jit(f).lower(*args).compile().as_text()
+        except Exception as err:  # all of them are told
+            failed[name] = str(err)[:300]
+            continue
+        if "tpu_custom_call" not in text:
+            failed[name] = "no kernel"
+    assert failed == {}
 
 
 def grad_of_flash(sizes):

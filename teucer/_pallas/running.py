@@ -190,6 +190,7 @@ def _over(grid: Sequence[Any], step: Callable[..., list[Any]], state: list[Any])
     long = [axis for axis, n in enumerate(grid) if type(n) is not int or n != 1]
 
     def one(i: Array, state: list[Any]) -> list[Any]:
+        i = jnp.asarray(i, np.int32)  # the count is of 64 bits with jax_enable_x64
         place: list[Any] = [np.int32(0)] * len(grid)
         for axis in reversed(long):
             if axis == long[0]:
