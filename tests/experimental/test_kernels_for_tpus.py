@@ -14,6 +14,7 @@ from teucer.experimental import topologies
 from teucer.experimental.pallas.ops.tpu import flash_attention as flash
 from teucer.experimental.pallas.ops.tpu import megablox
 from teucer.experimental.pallas.ops.tpu import ragged_paged_attention as ragged
+from teucer.experimental.pallas.ops.tpu.all_gather import all_gather, get_neighbor
 from teucer.experimental.pallas.ops.tpu.example_kernel import double
 from teucer.experimental.pallas.ops.tpu.matmul import matmul
 from teucer.experimental.pallas.ops.tpu.paged_attention import paged_attention, util
@@ -327,6 +328,17 @@ def test_bits_by_the_threefry_kernel_are_those_of_the_default_generator(width):
     np.testing.assert_array_equal(split, expected)
 
 
+@pytest.mark.parametrize("names", ["b", ("a", "b")])
+def test_all_gather(names):
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:4]).reshape(2, 2), ("a", "b"))
+    x = numbers(8, 16)
+    found = all_gather(x, mesh=mesh, axis_name=names)
+    assert found.sharding.is_fully_replicated
+    for shard in found.addressable_shards:
+        np.testing.assert_array_equal(shard.data, x)
+    assert int(get_neighbor(jnp.int32(0), mesh, "b", direction="left")["b"]) == 1
+
+
 @pytest.mark.slow
 def test_double():
     assert double(jnp.arange(3)).tolist() == [0, 2, 4]
@@ -441,6 +453,14 @@ def with_operand(f, place, value):
             lambda: matmul(numbers(2, 3), numbers(3, 2).astype("bfloat16"), block_shape=(8, 8)),
             TypeError,
             "Cannot deduce output dtype",
+        ),
+        (
+            lambda: all_gather(
+                numbers(3, 2), mesh=jax.make_mesh((2,), ("a",), devices=jax.devices()[:2]),
+                axis_name="a",
+            ),
+            ValueError,
+            r"2 devices do not divide the first axis of x: float32\[3, 2\]",
         ),
         (lambda: Sizes(128, 100, 64, 1), ValueError, "block_k=64 should divide block_k_major=100"),
         (

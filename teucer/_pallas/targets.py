@@ -76,7 +76,7 @@ def lower_loop(ctx: Any, kernel: Kernel, values: Sequence[Any]) -> Any:
 
 def lower_merged(ctx: Any, kernel: Kernel, values: Sequence[Any]) -> Any:
     """Write a kernel as a loop over its grid, in which neighbouring steps are done together."""
-    return ctx.trace(functools.partial(run_grid, kernel, lanes=lanes_of(kernel)), *values)
+    return ctx.trace(lambda *xs: run_grid(kernel, *xs, lanes=lanes_of(kernel)), *values)
 
 
 TARGETS = (
