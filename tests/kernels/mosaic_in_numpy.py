@@ -491,8 +491,9 @@ def _slice(m, head, kinds):
 
 @_rule("tpu.memref_squeeze", "tpu.memref_reshape")
 def _reshape(m, head, kinds):
-    view = m[_names(head)[0]].array.view()
-    view.shape = parsed_type(kinds.split(" -> ")[1])[0]  # fails if it has to copy
+    array = m[_names(head)[0]].array
+    view = array.reshape(parsed_type(kinds.split(" -> ")[1])[0])
+    assert np.shares_memory(array, view)
     return Memory(view)
 
 
