@@ -5,12 +5,17 @@ The texts of tests/plan/data are what libtpu 0.0.52 made of programs of ours for
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import teucer as jax
+from teucer import lax
+from teucer import numpy as jnp
 from teucer._derived import hlo_text as hlo
 from teucer._plan import buffers, loops, machines, work
 from teucer._plan.chips import BY_NAME, CHIPS
 from teucer._plan.network import Network, sent
+from teucer._plan.products import products_of
 from teucer._plan.timeline import Timeline
 
 DATA = Path(__file__).parent / "data"
@@ -243,9 +248,77 @@ def test_loops_that_depend_on_values_are_named():
     assert line.unknown == ["loop"]
 
 
+SLICES = """HloModule slices, is_scheduled=true
+
+ENTRY %main (p: f32[1048576]) -> f32[1048576] {
+  %p = f32[1048576] parameter(0)
+  %t = token[] after-all()
+  %send = (f32[1048576], u32[], token[]) send(%p, %t), channel_id=2, is_host_transfer=true, ATTRS
+  %recv = (f32[1048576], u32[], token[]) recv(%t), channel_id=1, is_host_transfer=true, ATTRS
+  %sent = token[] send-done(%send), channel_id=2, is_host_transfer=true
+  %recv-done = (f32[1048576], token[]) recv-done(%recv), channel_id=1, is_host_transfer=true
+  ROOT %result = f32[1048576] get-tuple-element(%recv-done), index=0
+}
+"""
+ATTRS = (
+    'frontend_attributes={_xla_host_transfer_handler_name="xla_megascale_runtime",'
+    '_xla_host_transfer_rendezvous="all-reduce_0",_xla_megascale_transfer_type="ALL_REDUCE"}'
+)
+
+
+def test_slices_send_over_the_network_of_the_data_centre():
+    """libtpu writes a sum over slices as a send and a receive of its runtime."""
+    devices = torus(2, 2) + torus(2, 2)
+    for device in devices[4:]:
+        device.slice_index = 1
+    net = Network(V5E, devices)
+    line = Timeline(hlo.Module(SLICES.replace("ATTRS", ATTRS)), net)
+    [row] = line.rows
+    assert (row.opcode, row.way.axes) == ("all-reduce", ("slices",))
+    assert row.waited == pytest.approx(4 * 2**20 / V5E.across, rel=0.01)
+    assert net.way(range(8)).axes == ("slices",)
+
+
 def test_memory_at_the_worst_moment():
     """The argument, and the array that a turn makes of it."""
     peak = buffers.peak_of(hlo.Module(LOOP))
     assert peak.size == pytest.approx(2 * 4 * 2**20, rel=0.01)
     names = {b.instruction.name for b in peak.live if b.size > 2**20}
     assert names == {"p", "y"}
+
+
+@pytest.mark.parametrize(
+    ("size", "window", "out", "stride", "pad", "dilated", "met"),
+    [
+        (8, 3, 8, 1, 1, 1, 22),  # the first and the last place meet two elements
+        (8, 2, 4, 2, 0, 1, 8),
+        (4, 4, 4, 3, 0, 4, 4),  # a product of a batch
+        (4, 3, 8, 1, 1, 2, 11),
+    ],
+)
+def test_windows_meet_elements(size, window, out, stride, pad, dilated, met):
+    places = np.zeros(((size - 1) * dilated + 1 + 2 * pad + window + out * stride,))
+    places[pad : pad + (size - 1) * dilated + 1 : dilated] = 1
+    counted = sum(places[o * stride : o * stride + window].sum() for o in range(out))
+    assert work._met(size, window, out, stride, pad, dilated, 1) == counted == met
+
+
+def test_what_is_computed_again_is_not_asked_for():
+    """6 N T operations of N parameters on T tokens, with and without a checkpoint."""
+    width, hidden, tokens = 8, 32, 16
+
+    def layer(w, x):
+        return x + jnp.tanh(x @ w[0]) @ w[1]
+
+    def asked(layer):
+        def loss(ws, x):
+            x, _ = lax.scan(lambda x, w: (layer(w, x), None), x, ws)
+            return (x**2).sum()
+
+        ws = jnp.ones((3, width, hidden)), jnp.ones((3, hidden, width))
+        traced = jax.jit(jax.grad(loss)).trace(ws, jnp.ones((tokens, width)))
+        return products_of(traced.jaxpr.jaxpr)
+
+    whole = 6 * 3 * 2 * width * hidden * tokens
+    # The first layer's input needs no derivative, but the loop computes it.
+    assert asked(layer) == asked(jax.checkpoint(layer)) == whole

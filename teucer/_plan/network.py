@@ -97,6 +97,10 @@ class Network:
             speed, hops = chip.link * len(axes) / apart, round(len(members) * apart)
         return Way(len(members), tuple(axes), speed or math.inf, hops)
 
+    def between(self) -> Way:
+        """Where a device sends to the same one of each other slice."""
+        return Way(len(set(self.slices.tolist())), (BETWEEN,), self.chip.across, 2)
+
     def _apart(self, group: Sequence[int]) -> float:
         """How many links lie between a member of a group and the next, on average."""
         after = [*group[1:], group[0]]

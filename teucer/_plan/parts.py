@@ -76,7 +76,10 @@ def _part(module: hlo.Module, row: Row, mesh: Mapping[str, int]) -> Part:
         inner = _collective_in(module, row)
         axes = mesh_axes(inner[0], inner[0].opcode.removesuffix("-start"), mesh)[0]
         types = ", ".join(
-            array.text for name in inner[0].operands for array in arrays(inner[1].type_of(name))
+            array.text
+            for name in inner[0].operands
+            for array in arrays(inner[1].type_of(name))
+            if array.size
         )
     return Part(
         row.kind,

@@ -15,6 +15,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from teucer import lax
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import source, tracebacks
@@ -411,8 +413,6 @@ def estimate(
 
 def _numbers(mesh: Mesh) -> Any:
     """The numbers of the devices in the grid of a mesh, as programs number them."""
-    import numpy as np
-
     return np.arange(mesh.size).reshape(mesh.devices.shape)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from teucer._derived import hlo_text as hlo
 from teucer._derived.communication.groups import device_groups, pairs_of
 from teucer._plan import loops
-from teucer._plan.network import Network, Way, sent
+from teucer._plan.network import BETWEEN, Network, Way, sent
 from teucer._plan.work import FREE, Worker, arrays, memory_size
 
 COLLECTIVES = frozenset(
@@ -100,11 +100,13 @@ class _Run:
         elif opcode == "conditional":
             self._conditional(row)
         elif opcode.endswith("-done"):
-            self._wait(row.operands[0])
+            self._end(row)
         elif opcode.endswith("-update"):
             self._rename(row.operands[0], row.name)
         elif opcode.removesuffix("-start") in COLLECTIVES:
             self._collective(row, row, self._computation, begun=opcode.endswith("-start"))
+        elif _rendezvous(row) is not None:
+            self._between_slices(row)
         elif opcode in ("send", "recv") or (opcode.endswith("-start") and opcode != "async-start"):
             self._copy(row)
         else:
@@ -217,6 +219,36 @@ class _Run:
         if not begun:
             self._wait(name)
 
+    def _between_slices(self, row: hlo.Instruction) -> None:
+        """A part of a collective that goes over the network between slices: sent by each device,
+        and received when all have sent."""
+        name = _rendezvous(row)
+        if row.opcode != "send" or name is None:
+            return
+        network = self._line._network
+        said = row.attribute(r'_xla_megascale_transfer_type="(\w+)"') or ""
+        kind = _TRANSFERS.get(said, "collective-permute")
+        size = hlo.size_of(self._computation.type_of(row.operands[0]))
+        way = network.between()
+        seconds = network.seconds(kind, size, way)
+        begin = max(self._now, self._free.get(BETWEEN, 0.0))
+        self._free[BETWEEN] = begin + seconds
+        self._rows.append(
+            Row(
+                "collective", kind, row, self._computation, seconds, 0.0, 1.0, 0.0, size,
+                sent(kind, size, way.devices), way,
+            )
+        )  # fmt: skip
+        self._begun[name] = _Transfer(len(self._rows) - 1, begin + seconds)
+
+    def _end(self, row: hlo.Instruction) -> None:
+        begun = self._computation.instructions.get(row.operands[0])
+        name = None if begun is None else _rendezvous(begun)
+        if name is None:
+            self._wait(row.operands[0])
+        elif row.opcode == "recv-done":
+            self._wait(name)
+
     def _copy(self, row: hlo.Instruction) -> None:
         chip = self._line._network.chip
         sizes = [array.size for array in arrays(row.type) if array.size > 4]
@@ -246,6 +278,20 @@ class _Run:
         row = self._rows[transfer.row]
         self._rows[transfer.row] = row._replace(waited=row.waited + waited)
         self._now += waited
+
+
+# What libtpu calls the collectives between slices.
+_TRANSFERS = {
+    "ALL_REDUCE": "all-reduce", "ALL_GATHER": "all-gather", "REDUCE_SCATTER": "reduce-scatter",
+    "ALL_TO_ALL": "all-to-all",
+}  # fmt: skip
+
+
+def _rendezvous(row: hlo.Instruction) -> str | None:
+    """The name of a collective between slices, of a part of it."""
+    if row.opcode not in ("send", "recv") or "xla_megascale_runtime" not in row.attributes:
+        return None
+    return row.attribute(r'_xla_host_transfer_rendezvous="([^"]*)"')
 
 
 def _is_step(found: hlo.Instruction) -> bool:
