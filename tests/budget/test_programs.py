@@ -115,7 +115,9 @@ def test_what_cannot_fit_says_what_can():
     def without_gradients(x):
         return jnp.sin(x) @ jnp.cos(x).T
 
-    with pytest.raises(ValueError, match="(?s)Only what gradients keep can be chosen.*donated"):
+    with pytest.raises(
+        ValueError, match="(?s)Only what gradients keep can be chosen.*donate_argnums"
+    ):
         without_gradients(args[2])
     with pytest.raises(TypeError, match="jit: the budget None|jit: the budget \\[1\\]"):
         jax.jit(step, memory=[1])
@@ -148,3 +150,19 @@ def test_a_budget_for_all_gradients():
     assert "prevent_cse" not in str(jax.make_jaxpr(jax.grad(f))(ps, 2))
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(jax.grad(f)(ps, 1)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5 * float(abs(b).max()))
+
+
+@pytest.mark.slow
+def test_gradients_of_two_functions():
+    """Each can keep another least amount."""
+    ps, _, x = arrays()
+
+    def step(ps, x):
+        small = jax.grad(lambda x: layer({name: p[0] for name, p in ps.items()}, x).sum())(x)
+        return jax.grad(lambda ps: unrolled(ps, x)[0])(ps), small
+
+    needed = memory_of(jax.jit(step), ps, x)
+    assert memory_of(jax.jit(step, memory=int(0.7 * needed)), ps, x) <= 1.05 * 0.7 * needed
+    with pytest.raises(jax.errors.MemoryBudgetError, match="jit of step") as caught:
+        jax.jit(step, memory=1000).trace(ps, x)
+    jax.jit(step, memory=caught.value.smallest).trace(ps, x)

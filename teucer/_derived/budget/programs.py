@@ -35,12 +35,12 @@ TRIED, FULL = 8, 0.95
 
 
 class _Traced(NamedTuple):
-    """A program, and the predicted peak of its memory. budget: that of its gradients."""
+    """A program, and the predicted peak of its memory. budget: that of its gradients, or 0."""
 
     closed: ClosedJaxpr
     out_tree: Any
     peak: int
-    budget: int | None
+    budget: int
 
 
 def within_memory(
@@ -87,7 +87,17 @@ class _Program:
         with config.gradient_memory(budget):
             jaxpr, consts, out_tree, _ = stage_user(self.fun, self.call, self.avals, "jit")
         closed = ClosedJaxpr(jaxpr, consts)
-        return _Traced(closed, out_tree, peak_of(closed, (), self.donated).size, budget)
+        return _Traced(closed, out_tree, peak_of(closed, (), self.donated).size, budget or 0)
+
+    def kept(self, budget: int) -> _Traced:
+        """The program whose gradients have a budget, or the least that each of them can keep."""
+        while True:
+            try:
+                return self.traced(budget)
+            except MemoryBudgetError as err:  # of one of the gradients: the least is larger
+                budget = max(
+                    err.smallest, budget + budget // 4 + 1
+                )  # under vmap each element has a part
 
     def fitted(self, limit: int, whole: _Traced) -> _Traced:
         """The program with the largest budget found with which it fits."""
@@ -95,14 +105,11 @@ class _Program:
         least = whole
         low, high, budget = 0, limit + 1, limit  # budgets known to fit, or be kept, and not to fit
         for _ in range(TRIED):
-            try:
-                found = self.traced(budget)
-            except MemoryBudgetError as err:
-                if best is not None or err.smallest >= high:
-                    break
-                low = budget = err.smallest
-                continue
+            found = self.kept(budget)
             least = min(least, found, key=lambda program: program.peak)
+            if found.budget > budget and (best is not None or found.budget >= high):
+                break
+            budget = found.budget
             spare = limit - found.peak
             if spare >= 0:
                 best, low = found, budget
@@ -128,13 +135,13 @@ def _too_little(
     if least.peak >= whole.peak:
         return MemoryBudgetError(
             f"{said} Only what gradients keep can be chosen, and that saves nothing here.\n"
-            "  jax.debug.memory shows what needs it: smaller batches, donated arguments or more "
-            "devices take less.",
+            "  jax.debug.memory shows what needs it. Smaller batches, more devices or "
+            "donate_argnums take less.",
             whole.peak,
         )
     return MemoryBudgetError(
         f"{said} The smallest amount found is {least.peak} bytes ({size_text(least.peak)}).\n"
-        "  Smaller batches, donated arguments (donate_argnums) or more devices take less.",
+        "  Smaller batches, more devices or donate_argnums take less.",
         least.peak,
     )
 
