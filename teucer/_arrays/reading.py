@@ -37,12 +37,13 @@ def wait(x: ArrayImpl) -> None:
 
 
 def was_ended(x: ArrayImpl) -> bool:
-    """Whether the last wait for the memory of an array was ended, and no warning has said so."""
+    """Whether an exception broke off the last wait for the array's memory and is still to be
+    raised."""
     return _ended.array is x
 
 
 def raise_ended(x: ArrayImpl) -> None:
-    """Raise the exception that ended the wait for an array, if NumPy asks again."""
+    """Raise the exception that broke off the wait for this array, once, when NumPy asks again."""
     array, error = _ended.array, _ended.error
     if array is not None:
         _ended.array = _ended.error = None
@@ -51,7 +52,7 @@ def raise_ended(x: ArrayImpl) -> None:
 
 
 def _refused(x: Any) -> Exception | None:
-    """Waits for an array whose memory is asked for; gives an error for keys."""
+    """Wait for an array whose memory is asked for. Returns the error for an array of keys."""
     if type(x._carried) is KeyCarrier:
         return BufferError(
             "the words of keys are no numbers; jax.random.key_data(x) gives them.\n"
@@ -69,7 +70,7 @@ def _refused(x: Any) -> Exception | None:
 
 
 def replace_buffers() -> None:
-    """Have the class of arrays give its memory as this module says."""
+    """Make arrays give their memory to NumPy by way of this module."""
     if sys.version_info >= (3, 12):
         given: Any = ArrayImpl.__buffer__
         is_deleted, is_ready = ArrayImpl.is_deleted, xla.is_ready

@@ -206,7 +206,7 @@ class RefType(Aval):
 
 @final
 class HighRef:
-    """A reference to a value of a high type: a value of the type that is made of references."""
+    """A reference to a value of a high type: one reference to each low value in it."""
 
     __slots__ = ("_refs", "aval")
 
@@ -221,15 +221,15 @@ register_aval_of(HighRef, lambda ref: ref.aval)
 
 
 class RefEffect:
-    """That a program reads, writes or adds to the array of a reference, an input of it.
+    """The effect of a program that reads, replaces or adds to the array of a reference, its input.
 
-    index: of an equation, the number of the operand; of a jaxpr, the variable.
+    index: in effects of an equation, the number of the operand; in those of a jaxpr, the variable.
     """
 
     __slots__ = ("index",)
     index: Any
     ordered = False
-    # Whether of several on one input the last alone holds.
+    # Whether, of several such effects on one input, only the last counts.
     is_last = False
 
     def __init__(self, index: object) -> None:
@@ -245,27 +245,27 @@ class RefEffect:
         return f"{type(self).__name__}({self.index})"
 
     def at(self, index: object) -> RefEffect:
-        """The same of another input."""
+        """The same effect on another input."""
         return type(self)(index)
 
 
 @final
 class ReadEffect(RefEffect):
-    """That the array is read."""
+    """The effect of reading the array."""
 
     __slots__ = ()
 
 
 @final
 class WriteEffect(RefEffect):
-    """That elements of the array are replaced."""
+    """The effect of replacing elements of the array."""
 
     __slots__ = ()
 
 
 @final
 class AccumEffect(RefEffect):
-    """That something is added to elements of the array."""
+    """The effect of adding to elements of the array."""
 
     __slots__ = ()
 

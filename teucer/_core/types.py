@@ -426,8 +426,9 @@ def shape_text(shape: Sequence[Size]) -> str:
 class KeyCarrier:
     """The type that a C++ array of extended dtype holds.
 
-    C++ tells types apart by element type, shape and weak type. So words of keys are weakly typed,
-    as no other words are, and the number of trailing axes of size 1 identifies the generator.
+    C++ has no extended dtypes: it tells types apart by element type, shape and weak type. So the
+    buffer of keys is marked weakly typed, as no other unsigned array is. The number of trailing
+    axes of size 1 tells the generator.
     """
 
     __slots__ = ("shape", "dtype", "weak_type", "logical", "ndim")

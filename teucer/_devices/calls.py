@@ -57,7 +57,7 @@ class Call:
         return f"{self.program.name}\n{self.line}"
 
     def running(self) -> bool:
-        """Whether it has not ended yet, as far as one can see."""
+        """Whether the call has not ended yet, as far as its results show."""
         if self.results is None:
             return True
         for x in self.results:
@@ -67,14 +67,14 @@ class Call:
         return False
 
     def wait(self) -> None:
-        """Wait for its end, if it has been made."""
+        """Wait until the results of the call are computed, if the call has been made."""
         for x in self.results or ():
             if not is_deleted(x):
                 x.block_until_ready()
 
 
 def key_of(group: tuple[int, ...]) -> str:
-    """A group as a part of keys."""
+    """The process numbers joined by commas, for keys of the coordination service."""
     return ",".join(map(str, group))
 
 
@@ -92,7 +92,7 @@ def differ(call: Call, number: int, other: int, name: str, line: str, difference
 
 
 def hexadecimal(call: Call) -> str:
-    """The fingerprint of a call's program, as the others are told."""
+    """The fingerprint of a call's program, as text for the other processes."""
     return f"{call.program.fingerprint:016x}"
 
 

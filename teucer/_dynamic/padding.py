@@ -141,14 +141,15 @@ class Sizes:
         )
 
     def inner(self, closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any], tuple[Dimension, ...]]:
-        """An equation's jaxpr, padded; the sizes that it takes in front; the sizes that it
-        gives."""
+        """Pad the jaxpr of an equation. Returns it, the sizes that it takes as leading operands,
+        and the sizes that are its last results."""
         names = tuple(n for n in self.known if n in _variables(closed.jaxpr))
         made = pad_jaxpr(closed, names)
         return made.jaxpr, [self.known[n] for n in names], made.found
 
     def together(self, jaxprs: Sequence[ClosedJaxpr]) -> tuple[tuple[ClosedJaxpr, ...], list[Any]]:
-        """Jaxprs that an equation carries, padded; the sizes that each of them takes in front."""
+        """Pad the jaxprs of an equation. Returns them, and the sizes that each takes as leading
+        operands."""
         names = tuple(
             n for n in self.known if any(n in _variables(closed.jaxpr) for closed in jaxprs)
         )
@@ -158,7 +159,7 @@ class Sizes:
         return tuple(m.jaxpr for m in made), [self.known[n] for n in names]
 
     def learn(self, outs: Sequence[Value], found: Sequence[Dimension]) -> Sequence[Any]:
-        """Take the sizes that an inner jaxpr found, which are the last of its results; the other
+        """Record the sizes that an inner jaxpr found, the last of its results. Returns the other
         results."""
         n = len(outs) - len(found)
         for variable, size in zip(found, outs[n:], strict=True):
@@ -166,8 +167,8 @@ class Sizes:
         return outs[:n]
 
     def define(self, variable: Dimension, size: Any, *, checked: bool) -> None:
-        """Say the value of a variable that an equation introduces. checked: whether it may be
-        beyond its bound."""
+        """Record the value of a variable that an equation introduces. checked: whether this value
+        may be beyond the variable's bound, so that the caller must check it."""
         if str(variable) in self.known:
             self.refuse(
                 f"the size {variable} is computed a second time, so that two sizes would have one "
@@ -179,7 +180,7 @@ class Sizes:
             self.checked.add(variable)
 
     def value(self, size: Any) -> Any:
-        """A size as an int32: a NumPy scalar, or of the padded program."""
+        """A size as an int32: a NumPy scalar, or a value of the padded program."""
         if not isinstance(size, Dimension):
             return np.int32(size)
 
@@ -259,8 +260,7 @@ class Sizes:
         return self.fit(provided.buffers.put(x, update, [self._start(s) for s in starts]), shape)
 
     def behind(self, x: Any, lows: Sequence[Any], fill: object) -> Any:
-        """A longer buffer, in which as many scalars `fill` as `lows` say stand in front of x along
-        each axis."""
+        """A longer buffer: along each axis x is preceded by `fill`, as often as `lows` says."""
         shape = tuple(n + self.bounded(low) for n, low in zip(np.shape(x), lows, strict=True))
         blank = provided.buffers.broadcast(fill, shape, x)
         return provided.buffers.put(blank, x, [self.value(low) for low in lows])
@@ -280,8 +280,8 @@ class Sizes:
         return provided.buffers.take(x, places, axis)
 
     def places(self, shape: Sequence[Size], target: Sequence[object]) -> Any:
-        """For each element of the flat buffer of an array of shape `target`, which of the flat
-        buffer of the same elements in `shape` it is."""
+        """Where a reshape from `shape` to `target` finds its elements: for each place in the flat
+        buffer of the result, the place in the flat buffer of the operand."""
         return provided.buffers.places(
             [(self.bounded(n), self.value(n)) for n in shape],
             [(self.bounded(n), self.value(n)) for n in target],

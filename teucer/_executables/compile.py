@@ -102,7 +102,7 @@ class Executable:
         return code
 
     def _from_disk(self, path: Path, client: object, devices: object, options: object) -> Any:
-        """The machine code of an entry; None without one, or of one that does not load."""
+        """The machine code of the entry at `path`; None if there is none, or it does not load."""
         return self._from_entry(disk_cache.read(path), path, client, devices, options)
 
     def _from_entry(
@@ -314,7 +314,7 @@ class OnDemand:
         return self._made().whole()
 
     def data(self) -> bytes:
-        """What XLA writes of it."""
+        """The executable as bytes, as XLA serializes it."""
         return self._made().data()
 
     def let_go(self) -> None:
@@ -333,11 +333,11 @@ class LoadedCode(NamedTuple):
         return self.code
 
     def whole(self) -> Any:
-        """The same: it was loaded with all of its instructions."""
+        """The same as `load()`: the executable was loaded with all of its instructions."""
         return self.code
 
     def data(self) -> bytes:
-        """What XLA wrote of it."""
+        """The executable as bytes, as XLA serialized it."""
         return self.written
 
 
@@ -440,7 +440,7 @@ def _own_files() -> str:
 
 
 def compile_together(compilations: Sequence[Callable[[], _Made]]) -> list[_Made]:
-    """The results of functions, which run at the same time under the options of this thread."""
+    """Call functions at once, in threads with this thread's options; their results in order."""
     if len(compilations) == 1:
         return [compilations[0]()]
     from concurrent.futures import ThreadPoolExecutor  # for programs in pieces only
@@ -473,8 +473,8 @@ def clear_memory() -> None:
 
 
 def _let_go() -> bool:
-    """Drop the machine code of the half of all executables that was loaded first; whether there was
-    any."""
+    """Drop the machine code of the half of all executables that was loaded first. Returns whether
+    any was loaded."""
     with _lock:
         oldest = list(_loaded)
         for executable in oldest[: (len(oldest) + 1) // 2]:
@@ -558,7 +558,7 @@ def _compiles_alone(module: Module) -> bool:
 
 
 def _path(module: Module, options: object) -> Path | None:
-    """Where it is kept on disk; None if it is not."""
+    """The path of the module's executable on disk; None if it is not kept there."""
     folder = disk_cache.cache_dir()
     text, (one, other) = module.text, xla.OF_THIS_PROCESS
     return (

@@ -49,7 +49,7 @@ class HiPrimitive:
         raise self._lacks("Type rule", "abstract_eval")
 
     def to_lojax(self, *values: Value, **params: object) -> Any:
-        """The results, by other operations."""
+        """The results, computed by operations on low types."""
         raise self._lacks("Implementation", "to_lojax")
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> Any:

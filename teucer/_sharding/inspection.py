@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from teucer._xla.arrays import HloSharding
 
 
-# The functions that texts of programs name, by name; they live as long as the process.
+# The functions that are told of shardings, by the name that stands for each in programs' text.
+# They live as long as the process.
 _told: dict[Any, str] = {}
 
 

@@ -14,8 +14,8 @@ from teucer.numpy import _ufuncs
 from teucer.numpy._library import LibraryBinary, LibraryUnary
 from teucer.numpy._promotion import ANY, INEXACT, NUMERIC
 
-# The names that the rows of each module say with `numpy=`, and no module of this package states:
-# made by tools/stubs.py.
+# By module of lax: the names that its rows give with `numpy=`, and that no module here defines.
+# Made by tools/stubs.py.
 _SOURCES = {
     "teucer.lax._arithmetic": "nextafter square",
     "teucer.lax._elementwise": (

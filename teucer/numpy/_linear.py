@@ -60,8 +60,8 @@ def dot(
     preferred_element_type: DTypeLike | None = None,
     out_sharding: OutSharding = None,
 ) -> Array:
-    """Product over the last axis of a and the last but one of b, or its only one; with a scalar,
-    times it.
+    """The product over the last axis of a and the last but one of b, or the only one of b; a * b if
+    one is a scalar.
 
     a: T[..., n], b: T[..., n, m] or T[n]  -> the other axes of a, then the other axes of b.
     Operands meet in one dtype. The result has it unless preferred_element_type says another.
@@ -196,7 +196,7 @@ def inner(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """The product over the last axes of a and b; with a scalar, times it.
+    """The product over the last axes of a and b; a * b if one of them is a scalar.
 
     Raises TypeError if the last axes differ in size.
 

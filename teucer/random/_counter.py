@@ -95,7 +95,7 @@ def _threefry_4(key: Words, counter: Words) -> Words:
 def _generator(
     cipher: Callable[[Words, Words], Words], n_key: int, n: int, name: str, tag: str
 ) -> Generator:
-    """A generator whose keys are the first words of cipher text, of blocks of n words."""
+    """A generator made of a block cipher of n words. A key is the first n_key words of a block."""
     padding = (ZERO,) * (n - 2)
 
     def words(key: Any) -> Words:

@@ -72,7 +72,7 @@ def _chosen(op: str, impl: Any, dtype: Any) -> random_keys.Generator:
 
 
 def _portable(dtype: random_keys.KeyDType) -> Any:
-    """A dtype of keys for `pickle`: by the name of its generator, or by the generator."""
+    """A dtype of keys as `pickle` writes it: the name of its generator, or the generator."""
     named = _GENERATORS.get(dtype._impl.name) is dtype._impl
     return key_dtype, (dtype._impl.name if named else dtype._impl,)
 
@@ -88,8 +88,8 @@ def is_key(x: Any) -> bool:
 def key(seed: int | ArrayLike, *, impl: object = None, dtype: DTypeLike | None = None) -> Array:
     """A random key from an integer.
 
-    seed: an integer, or integer scalar array; Its 64 bits count if 64-bit types are on, else the
-    lower 32.
+    seed: an integer, or integer scalar array. All its 64 bits count if 64-bit types are on, else
+    the lower 32.
     impl: the generator by name: threefry2x32, threefry4x32, philox2x32, philox4x32, rbg or
     unsafe_rbg.
     dtype: the generator by the dtype of its keys.

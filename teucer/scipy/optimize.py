@@ -128,7 +128,10 @@ class _State(NamedTuple):
 
 
 class _Limits(NamedTuple):
-    """When the iteration ends. ftol: relative fall of the function; evaluations: of it."""
+    """When the iteration ends.
+
+    ftol: the least relative decrease of the function. evaluations: its calls, at most.
+    """
 
     gtol: float
     norm: object
@@ -146,8 +149,11 @@ def _descend(
     remember: Callable[[Any, Any, Any, Any], Any],
     limits: _Limits,
 ) -> tuple[OptimizeResults, Any]:
-    """Steps along direction(memory, gradient). After each, remember(memory, step, change of the
-    gradient, is_first) updates the memory, which is also returned."""
+    """Minimize `fun` by steps along direction(memory, gradient).
+
+    After each step, remember(memory, step, change of the gradient, is_first) gives the next memory.
+    Returns the result, and the last memory.
+    """
     of = value_and_grad(fun)
     no = jnp.array(False)
     value, gradient = of(x0)
@@ -242,7 +248,7 @@ def _limited_bfgs(
 
 
 def _two_loops(pairs: _Pairs, g: Array) -> Any:
-    """Less the inverse Hessian times g."""
+    """The negative of the inverse Hessian times g."""
 
     def back(q: Array, pair: tuple[Array, Array, Array]) -> Any:
         s, y, inverse = pair
@@ -318,8 +324,8 @@ class _Found(NamedTuple):
 def _line_search(
     of: Callable[[Any], Any], state: _State, direction: Any, first: Any, maxiter: int
 ) -> _Found:
-    """A step length that meets the conditions of Wolfe; the best that was seen where there is none
-    in so many evaluations."""
+    """A step length that meets the conditions of Wolfe. If `maxiter` evaluations find none, the
+    best that was seen."""
     slope = jnp.vdot(state.g, direction)
 
     def at(t: Array) -> Any:

@@ -68,7 +68,7 @@ class Low(NamedTuple):
 
 
 def _raised(aval: Aval, values: Iterator[Value]) -> Any:
-    """The next value of a type, of the low values that come next."""
+    """A value of type `aval`, made of the next low values of the iterator."""
     if not is_high(aval):
         return next(values)
     parts = list(islice(values, len(low_types(aval))))
@@ -78,8 +78,11 @@ def _raised(aval: Aval, values: Iterator[Value]) -> Any:
 def taken_apart(
     operands: Sequence[Value], avals: Sequence[Aval], refs: dict[int, list[Value]] | None = None
 ) -> Operands:
-    """The operands of a call. With `refs`, those that change become references; one operand that is
-    given twice, the same."""
+    """The operands of a call, taken apart into low values.
+
+    With `refs`, operands that change become references, which are kept there by the id of the
+    operand. An operand that is given twice becomes the same references.
+    """
     low: list[Any] = []
     sources: list[int] = []
     for i, (x, aval) in enumerate(zip(operands, avals, strict=True)):
@@ -149,7 +152,7 @@ def _lowered(closed: ClosedJaxpr, in_place: bool) -> Low:
 
 
 def _write(refs: Values, first: Values, last: Values, begin: AvalQDD, end: AvalQDD) -> None:
-    """Store the low values of a value, at the end of a loop's step, in references."""
+    """At the end of a loop's step, write the low values of a value to its references."""
     refuse_other_state(begin, end, "a step of a loop leaves it holding something else than before")
     for ref, old, new in zip(refs, first, last, strict=True):
         if new is not old:
@@ -167,8 +170,8 @@ def refuse_other_state(one: AvalQDD, other: AvalQDD, why: str) -> None:
 
 
 def refuse_mutable(primitive: Primitive, avals: Sequence[Aval]) -> None:
-    """Raise NotImplementedError if a value that changes is carried by a loop, or is a sequence of
-    them."""
+    """Raise NotImplementedError if a value that changes is in the carry or among the xs of a
+    loop."""
     for aval in avals:
         if type(aval) is AvalQDD:
             raise NotImplementedError(
@@ -228,7 +231,7 @@ class LowTrace(Trace):
 
 
 def evaluate_high(primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
-    """The results of a primitive of arrays on concrete values, some of which are of high types."""
+    """Run a primitive of arrays on concrete values, some of which are of high types."""
     return LowTrace(current_trace()).process(primitive, args, params)
 
 

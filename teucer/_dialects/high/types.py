@@ -59,14 +59,14 @@ class aval_property(NamedTuple):
     fget: Callable[..., Any]
 
 
-# The members that ask already.
+# Members of `Tracer` that ask the type of the value first; `state_members` put them there.
 _asking: set[str] = set()
 
 
 def member_of(x: Any, name: str) -> Any:
-    """The member of a traced value that its type states.
+    """The member `name` of a traced value, as the type of the value defines it.
 
-    Raises AttributeError if it states none of that name.
+    Raises AttributeError if the type defines no member of that name.
     """
     member = getattr(x.aval, name)
     if type(member) is aval_property:
@@ -79,7 +79,7 @@ def state_members(cls: type) -> None:
     stated = {
         name for name, value in vars(cls).items() if type(value) in (aval_method, aval_property)
     }
-    if "__getattr__" in vars(cls):  # it may state any
+    if "__getattr__" in vars(cls):  # it may answer for any name
         stated.update(name for name in dir(Tracer) if not name.startswith("_"))
         stated -= {
             "aval",
@@ -305,7 +305,7 @@ class MutableQDD:
         self.init_val, self.cur_val = init_val, init_val if cur_val is None else cur_val
 
     def update(self, val: object) -> None:
-        """Say the state in which the operand is after the call."""
+        """Set the state that the operand has after the call."""
         self.cur_val = val
 
 
@@ -317,8 +317,8 @@ class AvalMutableQDD(NamedTuple):
 
 
 def register_hitype(val_cls: type, typeof_fn: Callable[..., Aval]) -> None:
-    """Say that objects of a class are values of a high type.
+    """Register objects of a class as values of a high type.
 
-    typeof_fn: object -> its type.
+    typeof_fn: a function from such an object to its type.
     """
     register_aval_of(val_cls, typeof_fn)

@@ -134,7 +134,7 @@ def _type_of(x: Array) -> Any:
 
 
 def inlined_where(closed: ClosedJaxpr, wanted: Callable[[Eqn], bool]) -> ClosedJaxpr:
-    """A jaxpr in which wanted calls are inlined."""
+    """A jaxpr in which the calls that `wanted` accepts are inlined."""
     if not any(map(wanted, closed.jaxpr.eqns)):
         return closed
 
@@ -356,10 +356,11 @@ class Values:
 def get_fusion_values(
     fusion: Callable[..., object], *args: object, **kwargs: object
 ) -> tuple[Values, tuple[Any, ...], tuple[Any, ...]]:
-    """The values that a fusion closes over, to be operands of a kernel.
+    """Split a fusion into a function, the values that it closes over, and its scalars.
 
-    args, kwargs: its arguments, arrays or types of them. Returns a function (values, *args,
-    **kwargs) -> results, the values, and the scalars that say where blocks begin.
+    A kernel takes the values as operands. args, kwargs: arguments of the fusion, arrays or types
+    of them. Returns a function (values, *args, **kwargs) -> results, the values, and the scalars
+    that say where blocks begin.
 
     >>> import teucer.numpy as jnp
     >>> x = jnp.arange(2.)

@@ -156,7 +156,7 @@ def _dynamic_update_slice(w: Writer, eqn: Eqn, x: Value, part: Value, *starts: V
 
 
 def _put(w: Writer, x: Value, part: Value, starts: Sequence[Value]) -> Value:
-    """x with a part from `starts` on in its place."""
+    """x in which the elements from `starts` on are replaced by `part`."""
     inside = None
     for axis, (n, m, start) in enumerate(zip(x.shape, part.shape, starts, strict=True)):
         if n == m and start.bounds == (0, 0):
@@ -407,8 +407,8 @@ def _dot(w: Writer, eqn: Eqn, x: Value, y: Value) -> Any:
 def _as_matrices(
     w: Writer, x: Value, contracted: Sequence[int], batch: Sequence[int], *, last: bool
 ) -> Value:
-    """Batch axes first; then other axes and the one that is contracted, which is last or the first
-    of the two."""
+    """x as matrices: batch axes, then the axis that is kept and the contracted one. The contracted
+    axis comes second if `last`, else first."""
     if len(contracted) != 1:
         raise Refused(
             f"a product over {len(contracted)} axes",
@@ -425,7 +425,7 @@ def _as_matrices(
 
 
 def _product(w: Writer, eqn: Eqn, x: Value, y: Value) -> Value:
-    """tt.dot, which adds up in float32, or in int32."""
+    """The product of two matrices by tt.dot, which adds up in float32, or in int32."""
     if x.dtype != y.dtype:
         common = (
             F32 if F32 in (x.dtype, y.dtype) else max(x.dtype, y.dtype, key=lambda d: d.itemsize)
@@ -444,7 +444,7 @@ def _product(w: Writer, eqn: Eqn, x: Value, y: Value) -> Value:
 
 
 def _precision(precision: PrecisionLike) -> str:
-    """How float32 is multiplied: as other products on these GPUs by default, in TF32."""
+    """How tt.dot multiplies float32: by default in TF32, as XLA does on these GPUs."""
     if isinstance(precision, tuple):
         precision = max(precision, key=lambda p: int(p) if isinstance(p, Precision) else 0)
     name = getattr(precision, "name", str(precision)).upper()

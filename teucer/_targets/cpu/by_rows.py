@@ -1,9 +1,9 @@
-"""Transposes of arrays that go through the same operations as their transpose.
+"""Transposes x.T of programs in which x and x.T go through the same operations.
 
 XLA gives a transposed array the layout of its operand, and elementwise operations keep layouts. So
 operations after a transpose are on columns, and compile a second time if they are also applied to
 the array itself, as when rows and columns of scores are normalised. Parameters of functions lie by
-rows, also once the function is inlined. So such a transpose is passed through a function.
+rows, also once the function is inlined. So the pass puts a call of a function behind the transpose.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ by_rows_p = ByRows()
 
 
 def by_rows(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with such transposes by rows; inner ones too. It computes the same bits."""
+    """The jaxpr, inner ones included, with these transposes laid out by rows. It computes the same
+    bits."""
     return changed_once(jaxpr, by_rows, _changed)
 
 
@@ -76,7 +77,7 @@ def _changed(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _letters(eqns: Sequence[Eqn], arrays: set[Any]) -> dict[Any, set[Any]]:
-    """For each of the arrays: keys of the equations that take it, and none of the others."""
+    """For each of the arrays: keys of the equations that take it and no other of the arrays."""
     letters: dict[Any, set[Any]] = {x: set() for x in arrays}
     for eqn in eqns:
         taken = {v for v in eqn.invars if type(v) is not Literal and v in arrays}
@@ -86,6 +87,6 @@ def _letters(eqns: Sequence[Eqn], arrays: set[Any]) -> dict[Any, set[Any]]:
 
 
 def _settled(eqn: Eqn) -> list[Eqn]:
-    """A transpose, and its result by rows."""
+    """A transpose, and the equation that lays its result out by rows."""
     y = Var(eqn.outvars[0].aval)
     return [eqn.replace(outvars=[y]), new_eqn(by_rows_p, [y], eqn.outvars, {}, eqn.source)]

@@ -149,15 +149,16 @@ EXPENSIVE_MOST = 1 << 25
 # Ways to read a variable, or loops that read it, that are told apart. Not measured: a bound.
 WAYS = 8
 
-# A reciprocal of a divisor pays for another loop if the divisor is broadcast to so many elements.
+# A loop that computes the reciprocal of a divisor pays if the divisor is broadcast to at least this
+# many elements.
 # Measured: corpus.md, "Quotients".
 DIVIDED_LEAST = 1 << 10
 
 
 # --- Lean code (docs/outlining.md). Measured: outlining.md, "Lean code" ---------------------------
 
-# From so many steps of the innermost loop (that over the last axis), vector instructions are enough
-# unrolling.
+# If the innermost loop, over the last axis, has at least this many steps, vector instructions are
+# enough and XLA need not unroll it.
 PLAIN_STEPS = 8
 # Elements of an array whose loops take almost no time; elements of an array that fits into the
 # cache while it is transposed.
@@ -165,32 +166,33 @@ PLAIN_FEW, PLAIN_CACHED = 1 << 10, 1 << 17
 # Elements that a step of a user's loop computes up to which the loops inside are too short for
 # vector instructions. Measured: corpus.md, "XLA's unrolling for loops over small arrays".
 PLAIN_BODY = 1 << 11
-# The part of all elements that loops of another kind may take.
+# The greatest part of all elements that loops of another kind may compute.
 PLAIN_PART = 1 / 16
 
 # --- Whole loops (docs/outlining.md). Measured: corpus.md, "Whole loops" --------------------------
 
-# Multiplications of a product of matrices from which it is YNNPACK's, which no kernel calls.
+# A product of matrices with at least this many multiplications is computed by YNNPACK, which no
+# kernel calls.
 LIBRARY_PRODUCT = 1 << 9
-# Elements of a row below which rows are short: then other products of so many multiplications take
-# longer in the kernel of a loop, and so do places of extrema among so many elements.
+# Rows of fewer elements are short. Then other products of WHOLE_PRODUCT multiplications take longer
+# in the kernel of a loop, and so do places of extrema among WHOLE_EXTREMA elements.
 WHOLE_ROW = 16
 WHOLE_PRODUCT, WHOLE_EXTREMA = 1 << 11, 1 << 9
-# Operations of a step from which on threads may gain more; the number that an elementary function
-# counts.
+# A step of at least WHOLE_WORK operations may gain more from threads. An elementary function counts
+# as ELEMENTARY_WORK operations.
 WHOLE_WORK, ELEMENTARY_WORK = 1 << 19, 8
-# Elements of what a function returns that is called in a loop, from which XLA may divide it among
+# If a function that a loop calls returns at least this many elements, XLA may divide it among
 # threads: random bits from 1 310 on.
 WHOLE_CALL = 1 << 10
-# Equations of a step from which its one kernel takes longer to compile than many.
+# One kernel for a step of at least this many equations takes longer to compile than many kernels.
 WHOLE_STEP = 768
-# The number of equations whose code is as long as the code of a product with a vector.
+# The length of the code of a matrix-vector product, counted in equations.
 PRODUCT_LENGTH = 20
 
 
 # --- Products (docs/performance.md, "Many small matrices", and the paragraph on left operands) ----
 
-# For each of many matrices of such sizes XLA calls a library; a loop is 3 to 25 times as fast.
+# XLA calls a library for each of many matrices of these sizes. A loop is 3 to 25 times as fast.
 SMALL_ROWS, SMALL_COLUMNS, SMALL_MANY = range(4, 8), range(3, 8), 32
 # Products whose left operand is copied to rows first. Of many matrices: those with so few or so
 # many multiplications each. Of one matrix: short sums and narrow results, but not sums that are
@@ -278,7 +280,7 @@ SORTED_BITS, SORTED_DIGITS = 8, 1 << 8
 
 # --- Executables ----------------------------------------------------------------------------------
 
-# Executables of at least so many bytes are stripped, which halves their loading time
+# Executables of at least this many bytes are stripped, which halves their loading time
 # (docs/configuration.md, "Stripped forms"). Smaller ones load in a few milliseconds anyway.
 STRIPPED_LEAST = 1 << 16
 

@@ -55,17 +55,17 @@ class Launches(NamedTuple):
 
     @property
     def copied(self) -> int:
-        """Equations that XLA would compile again, at least."""
+        """The least number of equations that XLA would compile again."""
         return constants.COPIED
 
     @property
     def groups(self) -> int:
-        """Pieces of a run, at least, if single calls are left over."""
+        """The least number of pieces that a run is cut into, if some of its calls are left over."""
         return constants.GROUPS
 
     @property
     def runs(self) -> int:
-        """Runs of a piece on the average, at least."""
+        """The least number of times that a piece runs, on the average."""
         return constants.PIECE_RUNS
 
     def large(self, function: Jaxpr) -> bool:
@@ -74,7 +74,7 @@ class Launches(NamedTuple):
         return busy(function) * self.grouped >= constants.HIDDEN * constants.DISPATCH
 
     def most(self, function: Jaxpr) -> int:
-        """As few calls as make such a piece, rounded up to a power of two."""
+        """The fewest calls whose piece runs longer than its start, rounded up to a power of two."""
         calls = math.ceil(constants.HIDDEN * constants.DISPATCH / busy(function))
         return min(self.grouped, 1 << (calls - 1).bit_length())
 
@@ -133,8 +133,8 @@ def _length(jaxpr: Jaxpr) -> int:
 
 
 def _distinct(jaxpr: Jaxpr, known: set[int]) -> int:
-    """The number of equations, without functions that are in `known`; the other functions are added
-    to it."""
+    """The number of equations, each outlined function counted once. Functions in `known` are not
+    counted; those that are counted are added to `known`."""
     count = 0
     for eqn in jaxpr.eqns:
         if eqn.primitive.higher_order:

@@ -94,7 +94,7 @@ MANY = 16
 # outlining.md, "Pieces".
 GROUPED, GROUPS, HELD, PIECE_RUNS = 4, 6, 1 << 25, 3
 
-# Where a user asks for it (`outline=True`): whatever can be a function, or a piece. Not measured.
+# For `outline=True`: all equations that can be a function or a piece become one. Not measured.
 FORCED_COSTS = Costs(
     short=4,
     fused=4,
@@ -117,13 +117,14 @@ FORCED_LIMITS = Limits(
 # How often the equations are searched, at most, calls being letters from the second time on. Not
 # measured: a bound.
 OUTLINE_ROUNDS = 4
-# Periods of a run in which one is a period like any other: neither end is near. Not measured.
+# A run of at least this many periods has a typical inner one, near neither end. Not measured.
 LONG_RUN = 4
 # The weight of a value that passes a cut, in bytes: more than any program has. So bytes only decide
 # between cuts that equally many values pass.
 PASSING = 1 << 40
-# Of a short period, so many times the shortest function become one. Measured: outlining.md,
-# "Thresholds" (LSTM and Runge-Kutta, whose steps are short).
+# If a period is shorter than the shortest function, periods in a row become one function of at
+# least PERIODS times the shortest length. Measured: outlining.md, "Thresholds" (LSTM and
+# Runge-Kutta, whose steps are short).
 PERIODS = 4
 
 # Operands of an expression that is written again where it is read, at most. Not measured: a bound.
@@ -131,12 +132,12 @@ CHEAP_MOST = 8
 # The weight of an equation left over at the ends of a run, for each equation of a period. A value
 # that passes a cut weighs 1. Not measured.
 LEFT_OVER = 4
-# The part of an occurrence that is written again, for repeats that occur side by side.
+# For repeats that occur side by side: the part of an occurrence that is written a second time.
 ADJACENT = 0.25
 # A candidate that saves a smaller part of its bound waits for others.
 STALE = 0.9
-# Looks at candidates, each as many as it has places and some: for each letter, at least, and each.
-# Not measured: bounds.
+# The work of the search. A look at a candidate costs the number of its places and LOOKS_EACH. In
+# all the search may spend LOOKS_LEAST, and LOOKS for each letter. Not measured: bounds.
 LOOKS, LOOKS_LEAST, LOOKS_EACH = 10, 5000, 100
 
 # Recomputation. A use is far if so many equations lie between it and the value: more than a few
@@ -144,7 +145,7 @@ LOOKS, LOOKS_LEAST, LOOKS_EACH = 10, 5000, 100
 # that is kept in its place is so many times smaller. Measured:
 # outlining.md, "Cheap values computed again".
 RECOMPUTE_FAR, RECOMPUTE_MOST, RECOMPUTE_SMALLER = 32, 8, 8
-# Neighbours by which equations are alike, those before and those behind.
+# How many neighbours on each side must be equal for two equations to be alike.
 RECOMPUTE_LIKE = 3
 
 
@@ -162,5 +163,5 @@ class Speeds(NamedTuple):
     host: float
 
 
-# An accelerator of 2024, by what its makers say, about: where nothing is measured.
+# Approximate data sheet of an accelerator of 2024, for devices that nobody has measured.
 ACCELERATOR = Speeds(products=2e14, element=2e-12, memory=1.5e12, host=2.5e10)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def extreme_of_devices(
     ctx: Context, x: Value, op: str, axes: Sequence[Any], groups: object = None
 ) -> Any:
-    """The `maximum` or `minimum` of x over devices."""
+    """The maximum or minimum (`op`) of x over the devices along `axes`."""
     if x.dtype.kind == "c":  # no order that XLA's collectives know
         reduce = reduce_max if op == "maximum" else reduce_min
         everyone = lowering.all_gathered(ctx, x, 0, False, axes, groups)
@@ -37,7 +37,7 @@ def extreme_of_devices(
 
 
 def extreme_taken(ctx: Context, x: Value, wanted: frozenset[Any]) -> Value:
-    """x, parts of a maximum or minimum, with that taken over all mesh axes but those wanted.
+    """Finish a maximum or minimum whose parts lie on devices: reduce over all axes but `wanted`.
 
     Written for each device: left to itself, XLA:CPU loses NaN, and refuses complex numbers.
     """

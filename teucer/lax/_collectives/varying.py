@@ -195,7 +195,7 @@ _EXCHANGED: dict[str | None, str] = {"unreduced": "reduced", "reduced": "unreduc
 
 
 def state_of(aval: ShapedArray, name: Hashable) -> str | None:
-    """The kind of a type over a manual axis: "varying", "unreduced", "reduced", or None if values
+    """The state of a type over a manual axis: "varying", "unreduced", "reduced", or None if values
     are the same everywhere."""
     return next(
         (
@@ -212,7 +212,7 @@ def state_of(aval: ShapedArray, name: Hashable) -> str | None:
 
 
 def with_sums(aval: ShapedArray, names: Sequence[Any], state: str | None) -> Any:
-    """The sharding of a type that says another state of manual axes."""
+    """The type's sharding with the axes `names` in `state`: unreduced, reduced or neither."""
     own = aval.partition or NamedSharding(
         meshes.get_abstract_mesh(), PartitionSpec(*[None] * aval.ndim)
     )
@@ -246,7 +246,7 @@ def taking(aval: ShapedArray) -> SumCast:
 
 
 def check_kind(name: str, aval: ShapedArray, kind: UnreducedKind) -> None:
-    """Check that unreduced parts are to be combined so; else a ValueError."""
+    """Raise ValueError unless the unreduced parts of the type are combined by `kind`."""
     own = aval.partition.spec.unreduced_kind
     if own is not kind:
         raise ValueError(
@@ -256,9 +256,9 @@ def check_kind(name: str, aval: ShapedArray, kind: UnreducedKind) -> None:
 
 
 def cast(x: Any, names: frozenset[Any], to: str) -> Any:
-    """x with a type that says otherwise of manual axes: "varying", "unreduced" or "reduced".
+    """x with a type in which the manual axes `names` are `to`: varying, unreduced or reduced.
 
-    Raises ValueError where its parts would be others.
+    Raises ValueError where no cast does this: the devices would need other values.
     """
     aval = typeof(x)
     by_state: dict[str | None, list[Any]] = {}

@@ -484,8 +484,8 @@ def jaxprs_use_axis(jaxprs: Iterator[Any] | Sequence[Any], name: str) -> bool:
 
 
 def refuse_io(op: str, effects: Iterable[object]) -> None:
-    """Raise NotImplementedError for callbacks that are made once each, in a function that runs for
-    all elements of a batch."""
+    """Refuse io_callback in a vmapped loop or branch, where it would run for elements that do not
+    take part. Raises NotImplementedError."""
     if any(isinstance(e, Effect) and e.kind == "io" for e in effects):
         raise NotImplementedError(
             f"IO effect not supported in vmap-of-{op}.\n  With a predicate that differs from "
@@ -495,8 +495,8 @@ def refuse_io(op: str, effects: Iterable[object]) -> None:
 
 
 def order_in(ctx: Context, effects: Iterable[object]) -> list[Any]:
-    """The value that ordered callbacks in a region wait for, to be handed to it: one, or none where
-    effects have no order."""
+    """The value that ordered callbacks in a region wait for, as a list of operands of the region.
+    The list is empty where no effect is ordered."""
     if not any(isinstance(e, Effect) and e.ordered for e in effects):
         return []
     return [ctx.order or ctx.constant(False)]
@@ -510,7 +510,7 @@ def set_order(ctx: Context, order: Sequence[Any]) -> None:
 
 
 def order_out(ctx: Context, order: Sequence[object]) -> list[Any]:
-    """The value that later callbacks wait for: one value or none, as `order` has."""
+    """The value that later callbacks wait for, as a list. It is empty where `order` is empty."""
     return [ctx.order] if order else []
 
 
@@ -521,7 +521,8 @@ def run(
     owner: ClosedJaxpr,
     outs: Sequence[object] = (),
 ) -> tuple[Any, ...]:
-    """Run a primitive that carries jaxprs as one program, which is kept on `owner`, one of them.
+    """Run a primitive that carries jaxprs as one program. The program is cached on the jaxpr
+    `owner`, one of them.
 
     outs: the shardings of results, None where the compiler chooses.
     """
@@ -551,7 +552,7 @@ def run(
 
 
 def filler(aval: ShapedArray) -> Any:
-    """A value of a type, whose elements nothing looks at."""
+    """A value of a type, for operands whose elements are never read."""
     if isinstance(aval.dtype, dtypes.ExtendedDType):
         return _shapes.empty_p.call(shape=aval.shape, dtype=aval.dtype, out_sharding=None)[0]
     return array_ops.zeros(aval)

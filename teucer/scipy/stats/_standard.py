@@ -1,6 +1,7 @@
 """Families of distributions.
 
-A row states a distribution in its standard form. The functions of its module are made from that.
+A row states a distribution in its standard form. The functions of the module
+of the distribution are made from the row.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _TEXTS = {
 
 
 def all_positive(*shapes: Array) -> Array | bool:
-    """Whether all of them are."""
+    """Whether all shape parameters are positive."""
     valid: Array | bool = True
     for x in shapes:
         valid = valid & (x > 0)
@@ -92,7 +93,7 @@ class Continuous:
         return _public(self, kind, x, (*self.shapes.split(), "loc=0", "scale=1"), body)
 
     def _density(self, kind: str, then: Function) -> Function:
-        """then(logarithm of the density)."""
+        """The function x -> then(logarithm of the density at x)."""
 
         def density(x: ArrayLike, *parameters: ArrayLike) -> Any:
             z, *shapes, scale = self._standard(kind, x, parameters)
@@ -105,7 +106,7 @@ class Continuous:
         return density
 
     def _probability(self, kind: str) -> Function:
-        """cdf, sf, or their logarithms."""
+        """The function cdf, sf, logcdf or logsf, as `kind` says."""
         below, above = (0.0, 1.0) if kind.endswith("cdf") else (1.0, 0.0)
         own, plain = getattr(self, kind), getattr(self, kind.removeprefix("log"))
         rest = self.sf if kind == "logcdf" else self.cdf

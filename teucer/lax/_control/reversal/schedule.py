@@ -1,4 +1,4 @@
-"""Where the backward pass of a loop keeps states, and how it goes from one to the other.
+"""Which states of a loop its backward pass keeps, and how the pass moves between them.
 
 Binomial checkpointing: A. Griewank, A. Walther, Algorithm 799: revolve, ACM Transactions on
 Mathematical Software 26 (2000) 19. The number of steps is known, since the loop has run.
@@ -27,18 +27,18 @@ from teucer.lax._control.reversal.counted import ONE, ZERO
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike
 
-# Bytes of the states that are kept; how many there are at least, and at most. With the most, each
-# of 2.8 million steps is computed again at most 3 times.
+# Kept states take at most BYTES, but there are at least FEWEST and at most MOST. With MOST states,
+# each of 2.8 million steps is computed again at most 3 times.
 BYTES, FEWEST, MOST = 64 << 20, 8, 256
-# Where states take so many bytes, loops of few steps keep as many as these need: to set memory up
-# takes longer than they run.
+# If states take LARGE bytes, a short loop (FEW steps) gets only the slots it needs. To allocate
+# more would take longer than the loop runs.
 LARGE, FEW = 8 << 20, 16
 _LONGEST = np.iinfo(np.int32).max
 
 
 def slots_for(avals: Sequence[ShapedArray]) -> tuple[int, ...]:
-    """How many states of these types are kept: one number, or two, for short loops and for long
-    ones."""
+    """How many states of these types are kept: one number for all loops, or two, for short and for
+    long ones."""
     buffers = [a.physical for a in avals]
     if not all(isinstance(n, int) for a in buffers for n in a.shape):
         return (FEWEST,)
@@ -67,8 +67,8 @@ def next_kept(table: ArrayLike, steps: ArrayLike, free: ArrayLike) -> Array:
     fewer = _dynamic.dynamic_index_in_dim(table, free, 0, False)
     short = _structure.convert_element_type(_arithmetic.lt(ready, steps), np.dtype(np.int32))
     rounds = _reductions.reduce_sum(short, (0,))
-    # A place at which `rounds` is enough for the steps after it, and one less for the steps before;
-    # the one that computes the fewest steps again.
+    # The next kept state divides the steps. Those behind it take `rounds` rounds, those before it
+    # one less. Of the possible states this is the one that computes the fewest steps again.
     least = _dynamic.dynamic_index_in_dim(
         ready, _arithmetic.max(_arithmetic.sub(rounds, np.int32(2)), ZERO), 0, False
     )
@@ -124,7 +124,7 @@ def _backwards(
     cts: Sequence[Array],
     slots: int,
 ) -> list[Any]:
-    """As `backwards`, with so many states kept."""
+    """As `backwards`, with `slots` states kept."""
     if not state:
 
         def unkept(pos: Array, *cts: Array) -> list[Any]:

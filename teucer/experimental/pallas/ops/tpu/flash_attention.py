@@ -233,8 +233,9 @@ class _Given(NamedTuple):
 class _Places(NamedTuple):
     """Which blocks of queries and keys a step sees, by its place in the grid.
 
-    skip: of blocks above the diagonal, which no step needs, another block is named, so that it is
-    not copied.
+    keys_last: whether the last axis of the grid counts blocks of keys, else blocks of queries.
+    skip: whether steps above the diagonal, which need no block, name the block of another step, so
+    that none is copied for them.
     """
 
     block_q: int
@@ -243,7 +244,7 @@ class _Places(NamedTuple):
     skip: bool
 
     def query(self, b: Array, h: Array, i: Array, j: Array) -> Array:
-        """The block of queries."""
+        """The number of the block of queries at place (b, h, i, j) of the grid."""
         if self.keys_last:
             return i
         if not self.skip:
@@ -252,7 +253,7 @@ class _Places(NamedTuple):
         return jnp.maximum(j, first)
 
     def key(self, b: Array, h: Array, i: Array, j: Array) -> Array:
-        """The block of keys."""
+        """The number of the block of keys at place (b, h, i, j) of the grid."""
         if not self.keys_last:
             return i
         if not self.skip:
@@ -260,19 +261,19 @@ class _Places(NamedTuple):
         return jnp.where(below_or_on_diag(i, self.block_q, j, self.block_k), j, 0)
 
     def rows(self, block_b: int | None, block: int, x: Array) -> pl.BlockSpec:
-        """A block of queries."""
+        """The BlockSpec of a block of query rows of x."""
         return pl.BlockSpec(
             (block_b, None, block, x.shape[-1]), lambda *g: (g[0], g[1], self.query(*g), 0)
         )
 
     def keys(self, block_b: int | None, block: int, x: Array) -> pl.BlockSpec:
-        """A block of keys or values."""
+        """The BlockSpec of a block of rows of x, the keys or the values."""
         return pl.BlockSpec(
             (block_b, None, block, x.shape[-1]), lambda *g: (g[0], g[1], self.key(*g), 0)
         )
 
     def both(self, block_b: int | None, block_q: int, block_k: int) -> pl.BlockSpec:
-        """A block of the matrix of queries and keys."""
+        """The BlockSpec of a block of a matrix of queries by keys, such as the bias."""
         return pl.BlockSpec(
             (block_b, None, block_q, block_k), lambda *g: (g[0], g[1], self.query(*g), self.key(*g))
         )
@@ -288,7 +289,7 @@ class _Refs(NamedTuple):
     segments: tuple[BlockRef, BlockRef] | None
 
     def of(self, b: int) -> _Refs:
-        """The same of sequence b of several."""
+        """The references to the operands of sequence b, from references to those of several."""
         ab = None if self.ab is None else self.ab.at[b]
         segments = (
             None if self.segments is None else (self.segments[0].at[b], self.segments[1].at[b])
@@ -296,7 +297,7 @@ class _Refs(NamedTuple):
         return _Refs(self.q.at[b], self.k.at[b], self.v.at[b], ab, segments)
 
     def logits(self, rows: _Part, columns: _Part, options: _Options, wide: Any) -> Array:
-        """Of some queries and keys of the blocks."""
+        """The logits of the queries `rows` and the keys `columns` of the blocks."""
         found = lax.dot_general(
             self.q[rows.slice, :],
             self.k[columns.slice, :],
@@ -327,7 +328,7 @@ class _Part(NamedTuple):
 
 
 def _over(whole: int, part: int, block: Array, f: Any) -> None:
-    """f(_Part) for each part of a block."""
+    """Call f with a `_Part` for each part of a block."""
     if whole == part:
         f(_Part(slice(None), block * whole))
         return
@@ -650,7 +651,7 @@ def _masked_logits(
 
 
 def fit(block_name: str, block: int, name: str, size: int) -> None:
-    """Raises ValueError for a block that does not divide an axis."""
+    """Raise ValueError if a block does not divide an axis."""
     if block > size:
         raise ValueError(f"{block_name}={block} should be smaller or equal to {name}={size}")
     if size % block:
