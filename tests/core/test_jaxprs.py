@@ -339,7 +339,6 @@ def test_interpreters_apply_equations_under_what_is_said_of_them():
             y = eqn.primitive.bind(x, **eqn.params)
         return jnp.cos(y)
 
-    assert eqn.ctx.compute_type is None
     assert [e.ctx.xla_metadata for e in jax.make_jaxpr(again)(1.0).eqns] == [{"a": "b"}, {}]
 
 

@@ -2,7 +2,8 @@
 
 A dialect is a feature that few programs use: references, high types, padded sizes, types with
 placement, typed keys. Its passes are modules of their own. Its rule for a primitive stands beside
-the other rules of the primitive, as a method marked with the table. `Primitive` does not know it.
+the other rules of the primitive, as a method marked with the table. `Primitive` has no method for
+it.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
     from teucer._core.typing import Aval, Value
 
 
-# The dialects that a pass removes from a jaxpr (`Jaxpr.dialects`).
+# What a jaxpr may have (`Jaxpr.dialects`). A pass removes these two before it is lowered.
 HIGH, REFERENCES = "high types", "references"
-# Dialects of types that say where values are: in the host's memory; and sums over mesh axes that
-# are still to be taken, in values or in their cotangents.
+# These stay, and lowering writes them: types in the host's memory; and sums over mesh axes that are
+# still to be taken, in values or in their cotangents.
 IN_HOST_MEMORY, SUMS = "host memory", "sums"
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -82,7 +82,6 @@ class EqnContext(NamedTuple):
     """
 
     xla_metadata: dict[str, str]
-    compute_type: None = None
 
     @property
     def manager(self) -> AbstractContextManager[None]:
@@ -230,7 +229,8 @@ class Jaxpr:
 
     @property
     def dialects(self) -> frozenset[str]:
-        """The dialects of all types and primitives, inner jaxprs included."""
+        """Which of high types, references, host memory and sums the types and primitives say, those
+        of inner jaxprs included."""
         known: frozenset[str] | None = self.cache.get("dialects")
         if known is not None:
             return known

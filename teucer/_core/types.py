@@ -1,7 +1,8 @@
 """Types (avals): the facts about a value that are known while a program is traced.
 
-Equal types are one object: a type is compared and hashed by identity, and facts derived from it are
-kept on it.
+Equal types of arrays, or of references, are one object. It is compared and hashed by identity, and
+keeps the facts that follow from it. High types define `__eq__`, so code that may meet them compares
+types by `==`.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ def prepared(job: Job) -> Job:
 
 
 def without_dialects(jaxpr: Jaxpr) -> Jaxpr:
-    """A jaxpr without constants, whose inputs and results are arrays, with nothing of a dialect
-    within. This is the order of the passes that remove them."""
+    """A jaxpr without high types and references. The given jaxpr has no constants, and its inputs
+    and results are arrays. The passes run in this order."""
     if HIGH in jaxpr.dialects:
         from teucer._dialects.high.lowering import lower_high
 
