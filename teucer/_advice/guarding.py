@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, TypeVar, final
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
-# What treats an error that leaves a boundary, given the frame outside; the code of functions that
-# are boundaries.
+# on_error: functions of an error that leaves a boundary, and of the frame outside. boundaries: the
+# code of the functions that are boundaries.
 on_error: list[Callable[[Exception, FrameType | None], None]] = []
 boundaries: set[CodeType] = set()
 

@@ -28,7 +28,7 @@ class Prefix(NamedTuple):
     leaves: tuple[Any, ...]
 
     def spread(self, full: PyTreeDef) -> list[Any]:
-        """One of them, or None, a leaf of the full tree.
+        """The prefix spread over the full tree: for each leaf of that a leaf of this, or None.
 
         Raises RuntimeError for a PartitionSpec without a mesh, ValueError if this is no prefix of
         the tree.

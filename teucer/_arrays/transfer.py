@@ -106,7 +106,7 @@ def put_view(x: HostArray) -> Any:
     row-major, and never change."""
     client = backends.backends().get("cpu")
     aval = aval_of(x)
-    if client is None:  # by the option jax_platforms
+    if client is None:  # the option jax_platforms may leave out the CPU
         return put(x, None, aval=aval)
     (device, *_) = client.local_devices()
     return xla.put(
@@ -219,7 +219,8 @@ def _one_by_one(
 
 
 def check_no_extreme(sharding: Sharding) -> None:
-    """Refuse to make an array of parts of a maximum or minimum."""
+    """Raise NotImplementedError for a sharding by which devices hold parts of a maximum or minimum:
+    no array is made with it."""
     for kind in sharding._sums():
         if isinstance(kind, str):
             raise NotImplementedError(

@@ -23,8 +23,8 @@ def fun_name(fun: Callable[..., Any]) -> str:
 
 
 def of_code(code: Any) -> Any:
-    """A function of this code, to be asked for its place and parameters and not to be called; None
-    if it is no code."""
+    """A function made of a code object. It tells the place and the parameters of the code, and must
+    not be called. None if `code` is no code object."""
     if not isinstance(code, CodeType):
         return None
     return FunctionType(code, {}, closure=tuple([CellType() for _ in code.co_freevars]))

@@ -117,12 +117,12 @@ class Value:
 
     @property
     def line(self) -> Any:
-        """The line of the user that made it."""
+        """The line of the user's program that made the value."""
         return line_of(self.place)
 
     @property
     def is_differentiated(self) -> bool:
-        """Whether a derivative is taken of the equation that made it."""
+        """Whether a derivative is taken of the equation that made the value."""
         return self.eqn is not None and "jvp(" in str(self.eqn.source_info.name_stack)
 
     @property

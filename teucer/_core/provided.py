@@ -128,8 +128,8 @@ class Provided:
     blame: Callable[[Any, Sequence[Any]], None]
     # _derived: memory_note(jaxpr) says how much memory a program needs, and for what.
     memory_note: Callable[[Any], str]
-    # _derived: member(primitive, name) is what libraries written for JAX ask of a primitive; loaded
-    # with the first such question.
+    # _derived: member(primitive, name) gives the members of primitives that only libraries written
+    # for JAX use. It is loaded when one is first asked for.
     member: Callable[[Any, str], Any]
     # _derived: pull(jaxpr, residuals, cotangents, wanted) is `backward_pass` of a linear jaxpr, in
     # one program where that is possible.

@@ -1,8 +1,8 @@
 """The structure of primitives that carry programs: a call, a branch or a loop.
 
-Interpreters of jaxprs ask `of(eqn)`, so that a parameter is read in one place: beside the class
-that has it, which says its structure by `structured`. A view shows an equation on its operands, or
-on values in their place. `params_of` gives the parameters of a view that was changed.
+Interpreters of jaxprs ask `of(eqn)`. So the parameters of a primitive are read in one place, beside
+its class, where `structured` states the structure. A view shows an equation on its operands, or on
+values in their place. `params_of` gives the parameters of a view that was changed.
 """
 
 from __future__ import annotations
@@ -215,8 +215,8 @@ def kind_of(primitive: Primitive) -> Kind | None:
 
 
 def of(eqn: Eqn, operands: Sequence[Any] | None = None) -> Structure | None:
-    """The structure of an equation, on other values in place of its operands if they are given.
-    None for operations, and for primitives that use their programs in another way.
+    """The structure of an equation; None for operations, and for primitives that use their programs
+    in another way. operands: values for the view in place of the equation's operands.
 
     >>> import teucer as jax
     >>> closed = jax.make_jaxpr(lambda xs: jax.lax.scan(lambda c, x: (c + x, c), 0., xs))(

@@ -39,8 +39,8 @@ DType: TypeAlias = "np.dtype[Any] | ExtendedDType"
 # Where an equation comes from: a line of the user's program, and name scopes.
 Source: TypeAlias = "tuple[Place | None, tuple[str, ...]] | None"
 
-# Sequences that rules take for several operands: their values, types, and cotangents or tangents;
-# and numbers of axes.
+# Sequences with an entry for each operand of a rule: values, arrays, types, tangents or cotangents.
+# `Axes` are numbers of axes.
 Values: TypeAlias = Sequence[Value]
 Arrays: TypeAlias = "Sequence[Array]"
 Avals: TypeAlias = "Sequence[ShapedArray]"
@@ -69,7 +69,7 @@ Shape: TypeAlias = "int | Sequence[Size]"
 Axis: TypeAlias = int | Sequence[int] | None
 # The name of an axis that `vmap` or a mesh maps over, or several.
 AxisName: TypeAlias = Hashable | Sequence[Hashable]
-# The groups of indices among which a collective works, each apart; None for one group of all.
+# Groups of indices: a collective works within each group. None is one group of all indices.
 Groups: TypeAlias = Sequence[Sequence[int]] | None
 
 

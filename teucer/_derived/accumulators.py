@@ -26,7 +26,7 @@ class GradAccum:
         raise NotImplementedError(f"{type(self).__name__}.accum")
 
     def freeze(self) -> Any:
-        """The sum, a Zero if there is none."""
+        """The sum of the cotangents that were added; a Zero if there were none."""
         raise NotImplementedError(f"{type(self).__name__}.freeze")
 
 

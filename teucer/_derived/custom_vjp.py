@@ -567,7 +567,7 @@ class _VJPRule:
         self.seen = OutTypes()
         self.res_tree: Any = None
         self.in_avals: list[Any] = [_value_aval(typeof(x)) for x in call.leaves]
-        self.moved = [False] * len(self.in_avals)  # in any derivative so far
+        self.moved = [False] * len(self.in_avals)  # arguments that had tangents so far
 
     def call(self, *leaves: Value) -> list[Any]:
         outs, self.out_tree = flatten_results(

@@ -215,8 +215,8 @@ class OnLow(NamedTuple):
     avals: Sequence[Any]
 
     def operands_of(self, args: Sequence[Value]) -> Sequence[Any]:
-        """The low values of other arguments of the same types, behind the values that the program
-        closes over."""
+        """The operands of the low program for arguments of these types: first the values that it
+        closes over, then the low values of `args`."""
         return [*self.low.jaxpr.consts, *taken_apart(args, self.avals).low]
 
     def raised(self, outs: Sequence[Value], args: Sequence[Value]) -> list[Any]:

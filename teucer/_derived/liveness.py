@@ -137,8 +137,9 @@ def peak_of(closed: ClosedJaxpr, names: Sequence[str] = (), donated: Sequence[bo
 
 
 class Run:
-    """Equations one after the other: `peak` bytes, `at` which equation, `live` values there, and
-    `there`, their variables."""
+    """The memory of a jaxpr whose equations run one after the other. peak: bytes at most. at: the
+    equation of the peak. live: the values alive at the peak. there: the variables of these
+    values."""
 
     def __init__(self, jaxpr: Jaxpr, names: Sequence[str], free: Sequence[bool]) -> None:
         self.jaxpr = jaxpr

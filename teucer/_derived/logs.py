@@ -52,7 +52,8 @@ class _Logs:
         self.ran: dict[Any, tuple[int, int]] = {}
 
     def take(self, found: Threaded, parts: Sequence[ShapedArray]) -> None:
-        """Those of a program within, whose parts are of these types here."""
+        """Add the logs of an inner program. parts: the types that its logged values have in this
+        program."""
         first = len(self.parts)
         self.parts += parts
         for name, template in found.template.items():

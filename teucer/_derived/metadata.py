@@ -305,7 +305,7 @@ def _metadata_call(
         if closed is None:
             jaxpr, consts, out_tree, _ = stage_user(fun, call, avals, "xla_metadata_call")
             closed = hoist_consts(jaxpr)
-            if not consts:  # values that it closes over may change
+            if not consts:  # closed-over values may change
                 memo.remember(traced, key, (closed, out_tree))
         outs = xla_metadata_call_p.call(
             *consts,

@@ -253,8 +253,8 @@ class Traced(Stage):
         )
 
     def lower_for_export(self, platforms: Sequence[str], arg_names: Sequence[str]) -> Lowering:
-        """The program's text with the constants of the function in it, and the places that
-        operations come from; arguments are called `arg_names` in its messages."""
+        """Lower the program for `platforms`. The text contains the constants of the function, and
+        the places that operations come from. Its messages call the arguments `arg_names`."""
         job = self.job._replace(donated=(False,) * len(self.job.donated))
         return lower_job(
             job, platforms, locations=True, consts=self.staged.consts, arg_names=arg_names

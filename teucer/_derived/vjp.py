@@ -113,7 +113,7 @@ class NotNeeded:
 
 @dataclass(frozen=True, slots=True)
 class NotSaveable:
-    """In the place of an argument that is to be given again before the backward pass. A pytree
+    """Stands for an argument that the caller must give again before the backward pass. A pytree
     without leaves."""
 
 

@@ -32,7 +32,7 @@ class Program(Protocol):
 class Call:
     """A call of a program.
 
-    results: once it has been made; it ends when they are there.
+    results: None until the call has been made. The call ends when they are computed.
     """
 
     __slots__ = ("label", "number", "place", "program", "results", "started", "thread")

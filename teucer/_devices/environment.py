@@ -17,7 +17,7 @@ def print_environment_info(return_string: bool = False) -> str | None:
     >>> "jaxlib" in print_environment_info(return_string=True)
     True
     """
-    package = sys.modules[__name__.partition(".")[0]]  # named jax under the alias
+    package = sys.modules[__name__.partition(".")[0]]  # under the alias this is jax
     text = "\n".join(
         [
             f"{package.__name__ + ':':7} {package.__version__}",

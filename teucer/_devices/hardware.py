@@ -40,8 +40,9 @@ def lacks(platform: str, root: str = "/") -> str | None:
 
 
 def quiet(platform: str, root: str = "/") -> None:
-    """Before the plugin of a platform is loaded: make libtpu quick and silent if there is no TPU,
-    and let several processes use it. Variables that users have set stay."""
+    """Set environment variables before the plugin of a platform is loaded. If there is no TPU, they
+    make libtpu quick and silent, and let several processes use it. Variables that users have set
+    stay."""
     if lacks(platform, root) is not None:
         for name, value in _WITHOUT.get(platform, {}).items():
             os.environ.setdefault(name, value)

@@ -251,10 +251,10 @@ def _try_to_connect(
 
 
 def _take_number(client: Any, number: int) -> None:
-    """Be the process of this number.
+    """Claim a process number for this process.
 
-    Raises RuntimeError if another process is, or was. jaxlib has let this one in all the same, so
-    the other is told to come again.
+    Raises RuntimeError if another process has the number, or had it. jaxlib has let this process in
+    all the same, so the other is told to join again.
     """
     own = f"{socket.gethostname()}, pid {os.getpid()}"
     try:

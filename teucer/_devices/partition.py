@@ -443,8 +443,8 @@ def parts_of_sum(ct: Aval, axes: Sequence[int], aval: ShapedArray) -> Any:
 
 
 def gives_parts(primitive: Primitive, avals: Sequence[Aval], outs: Sequence[Aval]) -> bool:
-    """Whether results are parts of sums, since operands are, or since operands are divided along
-    summed axes."""
+    """Whether the results are parts of sums: because operands are parts, or because operands are
+    divided along axes that the primitive sums over."""
     if primitive.higher_order or (
         primitive.linear_in is None
         and not dialects.drops_reduced[type(primitive)]

@@ -112,7 +112,8 @@ class PartitionSpec:
         reduced: Iterable[object] | None = None,
         unreduced_kind: UnreducedKind | None = None,
     ) -> PartitionSpec:
-        """The spec with some of its fields changed. Without unreduced axes it has no kind."""
+        """The spec with some of its fields changed. If it has no unreduced axes, `unreduced_kind`
+        is None."""
         unreduced = self.unreduced if unreduced is None else unreduced
         return PartitionSpec(
             *(self.partitions if partitions is None else partitions),

@@ -46,8 +46,8 @@ class Scope:
         self.strict = strict
         self.ranges: dict[str, Interval] = {}
         self.facts: list[Fact] = []
-        # A monomial times a number that equals a polynomial: replaced by it wherever a multiple of
-        # it comes up.
+        # For a monomial m the pair (n, p) of the constraint n * m == p. A multiple of n * m is
+        # replaced by that of p wherever it comes up.
         self.equalities: dict[Monomial, tuple[int, Any]] = {}
         self.bounds: dict[Any, Interval] = {}
         # Variables of one group are known to have different sizes.

@@ -73,8 +73,8 @@ def note_failure(error: BaseException, where: str) -> None:
         _new.append(Failure(error, where))
 
 
-# Failures in programs over several devices, which go on. Otherwise the other devices would wait in
-# their next collective, until XLA ends the process.
+# Failures of callbacks in programs over several devices. Such a program goes on after a failure.
+# Otherwise the other devices would wait in their next collective, until XLA ends the process.
 _put_off: collections.deque[Failure] = collections.deque()
 PUT_OFF = "INTERNAL: CpuCallback error calling callback: "
 

@@ -38,8 +38,8 @@ def turn(path: Path) -> Iterator[bool]:
         yield waited
     finally:
         if handle is not None:
-            # The file is removed while it is locked: a process that opens it from now on makes
-            # another.
+            # Remove the file while this process holds its lock. A process that opens the path later
+            # makes a new file.
             with contextlib.suppress(OSError):
                 path.with_name(disk_cache.UNFINISHED + path.name).unlink()
             os.close(handle)

@@ -42,7 +42,7 @@ def _wanted(offered: set[str]) -> set[str]:
 
 def _version(client: xla.Client) -> str:
     """The version of a compiler, as part of a name."""
-    import hashlib  # as in `disk_cache`
+    import hashlib  # here because it is slow to load, as in `disk_cache`
 
     about = f"{xla.jaxlib_version}\0{client.platform_version}"
     return hashlib.sha256(about.encode()).hexdigest()[:16]

@@ -129,7 +129,7 @@ def pbroadcast(
     return _sent(rings, x.bytes * many, sum(n // 2 for n in rings.values()))
 
 
-# By the name of the primitive.
+# The rules by the name of the primitive.
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("all_gather", "all_gather_invariant", "all_gather_reduced"), all_gather),
     **dict.fromkeys(("reduce_scatter", "unreduced_reduce_scatter"), reduce_scatter),

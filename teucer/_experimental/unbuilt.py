@@ -79,9 +79,9 @@ def unbuilt_names(
 
 
 def unbuilt_modules(package: str, table: Mapping[str, str], reason: str) -> None:
-    """Modules of a package that have nothing but such names: the names by module.
+    """Make the modules of a package in which no name is built. table: their names, by module.
 
-    Call it as the package is loaded; the import system then finds its modules.
+    Call it while the package is loaded, so that the import system finds the modules.
     """
     for short, names in table.items():
         full = f"{package}.{short}"

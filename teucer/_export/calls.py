@@ -175,7 +175,7 @@ def _functions(ctx: Context, exported: Exported, prefix: str) -> str:
     text, meshes = exported.functions
     for i, axes in enumerate(meshes):
         if exported.nr_devices == 1 and n_devices > 1:
-            axes = (*axes, ("__devices__", n_devices))  # along which nothing is split
+            axes = (*axes, ("__devices__", n_devices))  # no array is split along this axis
         symbol = ctx.module.mesh_symbol(
             AbstractMesh(
                 tuple(size for _, size in axes),

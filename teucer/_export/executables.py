@@ -218,7 +218,8 @@ def _layout_text(
 def _devices_for(
     laid_out: Mapping[str, Any] | None, chosen: Sequence[Device], backend: str | Client | None
 ) -> tuple[Any, ...]:
-    """The devices that an executable is loaded on; laid_out: None for one on a single device."""
+    """The devices on which an executable is loaded. laid_out: None for a program on a single
+    device."""
     client = backends.client_of(backend)
     if laid_out is None:
         return ((chosen or client.local_devices())[0],)

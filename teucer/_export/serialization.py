@@ -240,7 +240,7 @@ def unpack(what: str, data: bytes | bytearray | memoryview) -> list[bytes]:
 
 
 def aval_text(aval: ShapedArray) -> dict[str, Any]:
-    """A type in a form that JSON can say."""
+    """A type as a dict that can be written as JSON."""
     dtype = (
         "float0"
         if aval.dtype == float0

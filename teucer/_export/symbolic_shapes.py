@@ -193,7 +193,7 @@ class _Parser:
         self.dimension = 0
 
     def shape(self) -> tuple[Any, ...]:
-        """All of the text, as a shape."""
+        """Parse the whole text as a shape."""
         sizes: list[Any] = []
         end = ")" if self.accept("(") else None
         while self.next() not in ("", ")"):

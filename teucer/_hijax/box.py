@@ -69,7 +69,7 @@ class Box(metaclass=_BoxMeta):
     """
 
     __slots__ = ("_val", "__weakref__")
-    _val: Any  # a tree of the user's
+    _val: Any  # a tree of values that the user stored
     __hash__ = object.__hash__
 
     def __new__(cls, init_val: object = None) -> Any:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class StoreException(Exception):
-    """A value was read that has not been stored yet, or stored a second time."""
+    """A program read a value before it was stored, or stored it a second time."""
 
 
 @final

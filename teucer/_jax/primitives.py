@@ -9,7 +9,7 @@ from teucer import lax
 from teucer._core.primitive import Primitive
 from teucer.lax import linalg
 
-# For each module the primitives that it gives, as a table of `lazy_module`.
+# The names of primitives by the module that defines them: a table for `lazy_module`.
 SOURCES = {
     **{
         module.__name__: " ".join(name for name in dir(module) if name.endswith("_p"))

@@ -57,7 +57,8 @@ class Locations:
         )
 
     def _call(self, record: Record, caller: str) -> str:
-        """The symbol of a call that stands in the one of another symbol, if that is given."""
+        """The symbol of the location of a call. caller: the symbol of the call around it, if there
+        is one."""
         found = self._calls.get((record, caller))
         if found is None:
             place = source.spelled_out(record)

@@ -50,7 +50,7 @@ class Rule(Flag):
     """The rules of `rewrite`: each is a pass of its own, and one sweep applies any of them
     together."""
 
-    INLINE = auto()  # calls whose derivative or batching rule has done its work
+    INLINE = auto()  # calls whose own rules (derivatives, batching) are needed no more
     FORWARD = auto()  # results of calls and loops that are operands unchanged
     FOLD = auto()  # operations on scalar constants
     SIMPLIFY = auto()  # identities that hold bit for bit

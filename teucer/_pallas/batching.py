@@ -19,10 +19,10 @@ _INT = ShapedArray((), np.dtype(np.int32))
 
 
 def batched(kernel: Kernel, size: int, dims: Sequence[int | None]) -> Kernel | None:
-    """A kernel over a batch, whose arrays have it as their first axis.
+    """A kernel over a batch of `size` elements. The batch is the first axis of its arrays.
 
-    dims: of the operands, None for operands that all elements of the batch share. The result is
-    None if others than inputs are batched.
+    dims: the batch axes of the operands, None for operands that all elements of the batch share.
+    Returns None if operands beside the inputs are batched.
     """
     first = len(dims) - len(kernel.ins)
     if any(d is not None for d in dims[:first]) or type(size) is not int:

@@ -73,7 +73,7 @@ class Machine:
 
 
 def perform(copy: Copy) -> None:
-    """Move the values of a copy."""
+    """Perform a copy: move its values from source to target."""
     values = copy.source.memory.values[copy.source.places.reshape(-1)]
     places = copy.target.places.reshape(-1)
     if copy.add:

@@ -310,7 +310,7 @@ def _copied(src: object, dst: object, *, add: bool) -> None:
 def make_async_copy(
     src_ref: object, dst_ref: object, sem: object = None, *, src_sem: object = None
 ) -> AsyncCopy:
-    """A copy to be started, whose end semaphores tell."""
+    """A copy that the kernel can start. Semaphores signal when it has ended."""
     return AsyncCopy(src_ref, dst_ref, sem, src_sem)
 
 

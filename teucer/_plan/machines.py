@@ -88,7 +88,7 @@ def _gpus(name: str, kind: str, nodes: int, count: int) -> Machine:
 
 
 def larger(chips: int) -> Machine | None:
-    """As many chips with much memory; None if there is no such slice."""
+    """A slice of v5p, which has much memory, with `chips` chips; None if there is no such slice."""
     sizes = "1x1x1" if chips == 1 else _CUBE.get(chips)
     return None if sizes is None else Machine(f"v5p:{sizes}", "tpu", ())
 

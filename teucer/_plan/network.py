@@ -33,7 +33,7 @@ class Way(NamedTuple):
 
     @property
     def busy(self) -> tuple[str, ...]:
-        """What else cannot send meanwhile, by name."""
+        """The names of the lanes that cannot send anything else meanwhile."""
         return self.lanes or tuple(f"{axis}{sign}" for axis in self.axes for sign in "+-")
 
     def __str__(self) -> str:

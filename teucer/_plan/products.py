@@ -34,8 +34,8 @@ def products_of(jaxpr: Jaxpr) -> float:
 def _found(
     jaxpr: Jaxpr, times: float, *, backward: bool, again: bool
 ) -> Iterator[tuple[Eqn, float, bool, bool]]:
-    """The products: how often each runs, whether in a backward pass, and whether within a
-    checkpoint."""
+    """The products of a jaxpr. Each comes with how often it runs, and whether it is in a backward
+    pass, and within a checkpoint."""
     for eqn in jaxpr.eqns:
         back = backward or is_backward(eqn)
         if is_product(eqn) or eqn.primitive is ragged_dot_general_p:

@@ -241,8 +241,8 @@ def roles_of(
 
 
 def _data(given: Sequence[advice.Argument], named: Sequence[str]) -> tuple[bool, ...]:
-    """Which arguments are data: those that are named; what a training step does not hand back;
-    integers; or the first.
+    """Which arguments are data: those that are named. Without names: those that a training step
+    does not return; else integers; else the first.
 
     Raises ValueError for a name that no argument has.
     """

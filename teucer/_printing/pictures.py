@@ -96,7 +96,7 @@ class Rows:
 
 
 def key_of(eqn: Eqn) -> Hashable:
-    """What equations of one run have in common: all but their variables."""
+    """A key that is equal for equations of one run: they differ in their variables alone."""
     params = [
         (name, id(value) if type(value).__name__ in ("Jaxpr", "ClosedJaxpr") else repr(value))
         for name, value in eqn.params.items()

@@ -112,7 +112,7 @@ class _Teller:
         _tell(due, functools.partial(_told, self.bar, self.total), self._shown, i, values)
 
     def end(self, count: Any, *values: Any) -> None:
-        """A loop has ended whose number of steps was not known."""
+        """Tell the bar that a loop has ended whose number of steps was not known before."""
         _tell(lambda i: i >= 0, functools.partial(_ended, self.bar), self._shown, count - 1, values)
 
     def _shown(self, values: Sequence[Any]) -> dict[str, Any]:

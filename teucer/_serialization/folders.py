@@ -45,7 +45,8 @@ class Stored(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """The content of a folder: arrays, and the tree whose leaves they are, as in its JSON."""
+    """The content of a folder, as its JSON file says: arrays, and the tree whose leaves they
+    are."""
 
     arrays: tuple[Stored, ...]
     tree: Any = None

@@ -367,8 +367,8 @@ def _split_sizes(
     n, m = mat.n_batch, mat.n_batch + mat.n_sparse
     kinds = [math.prod(s) for s in (mat.shape[:n], mat.shape[n:m], mat.shape[m:])]
     starts = range(len(new) + 1)
-    # Among the ways to divide the sizes, the one with as many axes of each kind as before where
-    # there is one.
+    # The new sizes are divided into batch, sparse and dense. If there are several ways, take the
+    # one with as many axes of each kind as before.
     ways = [
         (i, j)
         for i in starts

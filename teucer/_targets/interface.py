@@ -55,7 +55,7 @@ class Target:
     kernels: ClassVar[Kernels] = Kernels()
     # Whether arrays of its devices are in the memory of the host.
     in_host_memory: ClassVar[bool] = False
-    # Whether scatters add complex numbers at once, rather than the parts.
+    # Whether a scatter can add complex numbers. If not, real and imaginary parts are added apart.
     adds_complex: ClassVar[bool] = False
     # Whether integers are sorted faster than floats.
     sorts_integers: ClassVar[bool] = False

@@ -52,7 +52,7 @@ def dispatching(
 
 
 def _own(fun: Callable[..., object]) -> Callable[..., object]:
-    """The function as one that goes with its dispatcher."""
+    """A function that calls `fun`, for the dispatcher alone: it lives as long as that does."""
 
     def plain(*args: object, **kwargs: object) -> object:
         return fun(*args, **kwargs)

@@ -42,8 +42,8 @@ class JitOptions(NamedTuple):
     dynamic_results: bool | int | None = None
 
     def are_few(self) -> bool:
-        """Whether a program has few of their kind: they name no devices, meshes, options of the
-        compiler or sizes."""
+        """Whether the options name no devices, meshes, sizes or options of the compiler, so that a
+        program has few options of this kind."""
         few = JitOptions(*self[:6], outline=self.outline)
         return self[6:] == few[6:]
 

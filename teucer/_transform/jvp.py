@@ -130,7 +130,7 @@ def jvp_flat(
     tangents: Sequence[Value],
     is_part: bool = False,
 ) -> tuple[list[Any], list[Any]]:
-    """Results and their tangents of a function of flat values; a tangent may be Zero.
+    """The results of a function of flat values, and their tangents. A tangent may be Zero.
 
     is_part: whether tangents may be limits, too.
     """

@@ -15,7 +15,7 @@ Scope = _jax.TracebackScope
 
 
 def reword(err: BaseException, said: str) -> None:
-    """Have an error of the runtime say something else."""
+    """Replace the message of an error of the runtime by `said`."""
     err.args = (said,)
-    if hasattr(err, "_error_message"):  # what jaxlib's class prints
+    if hasattr(err, "_error_message"):  # the class of jaxlib prints this
         err._error_message = said

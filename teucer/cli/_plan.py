@@ -68,7 +68,7 @@ def _found(options: argparse.Namespace) -> planning.Plan | search.Found:
 
 
 def _without_call(target: str) -> str:
-    """FILE:FUNCTION of FILE:FUNCTION(mesh)."""
+    """The target without the call: FILE:FUNCTION for FILE:FUNCTION(mesh)."""
     return target.removesuffix("(mesh)")
 
 

@@ -340,7 +340,7 @@ def safe_map(f: Callable[..., T], *xs: Iterable[object]) -> list[T]:
 
 
 def unzip2(pairs: Iterable[tuple[T, U]]) -> tuple[tuple[T, ...], tuple[U, ...]]:
-    """The first and the second elements."""
+    """The first elements of pairs, and the second elements."""
     first, second = [], []
     for x, y in pairs:
         first.append(x)

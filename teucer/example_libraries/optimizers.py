@@ -470,8 +470,8 @@ def clip_grads(grad_tree, max_norm):
 
 
 class JoinPoint:
-    """Marks where, in the tree of the parameters, the state of one array hangs. A leaf to tree
-    functions."""
+    """Marks the place in the tree of the parameters where the state of one array hangs. Functions
+    of trees take it for a leaf."""
 
     def __init__(self, subtree: State) -> None:
         self.subtree = subtree

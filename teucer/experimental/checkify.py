@@ -437,8 +437,8 @@ class _Checks:
 
 
 def _of_devices(site: Site, number: int) -> Site:
-    """A site of a program that each device runs. Its message has a part for each device that failed
-    there."""
+    """A site of a program that several devices run. Its message has a line for each device on which
+    the check failed."""
 
     def message(failed: Any, code: Any, *shown: Value) -> str:
         where = np.flatnonzero(np.logical_and(failed, np.equal(code, number)))

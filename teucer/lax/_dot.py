@@ -492,7 +492,7 @@ def _axes(groups: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[int, 
 
 
 def _positions(axes: Any) -> tuple[int, ...]:
-    """Axes as a tuple; an int is one of them."""
+    """Axes as a tuple of ints. One int is one axis."""
     try:
         return (operator.index(axes),)
     except TypeError:

@@ -253,7 +253,7 @@ log2_p, log2 = unary(
     complex_cost=EXPENSIVE,
     numpy="log2",
 )
-# lax has no function of it, which is jnp's.
+# lax has no function log10: the public one is jnp's.
 log10_p = Elementwise(
     "log10",
     INEXACT,
@@ -442,7 +442,7 @@ def _one_minus_square(x: Array) -> Any:
 
 
 def _lower_one_minus_square(ctx: Context, x: Value) -> Any:
-    """Integers overflow as they do in their own width."""
+    """1 - x^2 as StableHLO. Integers overflow in their own dtype, not in a wider one."""
     if x.dtype.kind in "iu":
         return ctx.trace(lambda x: (_one_minus_square(x),), x)[0]
     return traced(_one_minus_square)(ctx, x)

@@ -284,7 +284,7 @@ class Elementwise(Primitive):
                 found
                 if typeof(found).shape == x.aval.shape
                 else _structure.reduce_sum(found, range(typeof(found).ndim))
-            )  # the cotangent of a scalar is a sum
+            )  # a scalar was broadcast, so its cotangent is summed
         return tuple(out)
 
     def batch(self, axis: Axis, args: Sequence[ArrayLike], dims: Dims, **params: object) -> Any:

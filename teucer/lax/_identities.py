@@ -63,7 +63,7 @@ _IDENTITIES: dict[str, Callable[[Any], Any]] = {
 
 
 def identity_of(op: str, dtype: DTypeLike) -> Any:
-    """The value that the StableHLO operation `op` leaves others unchanged with.
+    """The identity element of the StableHLO operation `op`: op(x, identity) is x.
 
     >>> identity_of("maximum", np.dtype("int8"))
     -128

@@ -108,7 +108,7 @@ def _blame(closed: ClosedJaxpr, args: Sequence[Array]) -> None:
 
 
 def _on_basis(f: Callable[[Value], Sequence[Value]], aval: ShapedArray) -> Any:
-    # For Jacobians.
+    # Loaded with the first Jacobian.
     from teucer.lax._diagonals import on_basis
 
     return on_basis(f, aval)

@@ -58,7 +58,8 @@ class Generator:
 
     @property
     def _impl(self) -> Generator:
-        """Itself: libraries ask JAX's PRNGSpec, which stands for a generator, for this."""
+        """The generator itself. In JAX a PRNGSpec stands for a generator, and libraries ask it for
+        this member."""
         return self
 
     def __repr__(self) -> str:

@@ -143,7 +143,7 @@ def _power(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 
 def _integer_power(x: ArrayLike, y: ArrayLike) -> Any:
-    """x to the power y, by squaring; of a negative y the bits count."""
+    """x to the power y, by squaring. A negative y is taken as the unsigned integer of its bits."""
     shape = np.shape(x) or np.shape(y)
     from teucer.lax._control.while_loop import (
         while_loop,

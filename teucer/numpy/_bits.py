@@ -64,7 +64,8 @@ def unpackbits(
 ) -> Array:
     """The bits of bytes along an axis, flattened for None.
 
-    count: how many are given, filled up with zeros; if negative, how many are left out at the end.
+    count: the number of bits in the result, which is filled up with zeros. If negative: how many
+    bits are left out at the end.
 
     >>> unpackbits(np.array([160], np.uint8)).tolist()
     [1, 0, 1, 0, 0, 0, 0, 0]

@@ -693,5 +693,5 @@ def _stepped(low: ArrayLike, step: Any, size: int, dtype: DTypeLike) -> Any:
 
 
 def _number(x: Any) -> Any:
-    """A number of the host as one of Python."""
+    """A scalar of NumPy or Python as a Python number."""
     return operator.index(x) if isinstance(x, int | np.integer) else np.asarray(x).item()

@@ -23,7 +23,7 @@ def products(
     preferred_element_type: DTypeLike,
     **options: Any,
 ) -> Array:
-    """The last operand that is left.
+    """Contract operands two at a time, until one is left, and return it.
 
     contractions: the places of operands in the list of operands left so far, and their subscripts.
     The left operand of a product is the one that stands before, or the one whose axes come first in

@@ -62,8 +62,8 @@ def from_dlpack(x: Any, copy: bool | None) -> Any:
 
 
 def _on_host(x: Any, copy: bool | None) -> Any:
-    """Another library's array in the memory of the host as one of the same memory, or of a copy
-    where it must be one."""
+    """Another library's array in the host's memory as an array of NumPy. It shares the memory,
+    unless `copy` or the library demands a copy."""
     try:
         capsule = x.__dlpack__(max_version=(1, 1))
     except TypeError:  # written before max_version was

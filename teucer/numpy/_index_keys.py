@@ -179,7 +179,8 @@ def may_lie_outside(key: Key) -> bool:
 
 
 def starts_of(key: Key, operands: Sequence[Value] | None = None) -> list[Any]:
-    """The operand of each item, None for items without one. operands: replace the key's own."""
+    """For each item of the key its operand, or None. operands: values in place of the operands that
+    the key has."""
     given = iter(key.operands if operands is None else operands)
     return [
         next(given) if item[0] in ("window", "int", "scalar", "array") else None

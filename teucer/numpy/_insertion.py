@@ -95,8 +95,8 @@ def _check_known(name: str, n: Size) -> None:
 
 
 def _delete_known(x: Array, places: list[int], axis: int) -> Any:
-    """x without some places of an axis of symbolic size, which are in order, and counted from one
-    end."""
+    """x without the elements at `places` of an axis of symbolic size. places: in order, all counted
+    from the beginning, or all from the end."""
     n = x.shape[axis]
     if places and (places[0] < 0) != (places[-1] < 0):
         _check_known("delete", n)

@@ -255,7 +255,7 @@ def _gradient(x: Array, h: Array | float, axis: int) -> Any:
             _slicing.slice_in_dim(d, 0, n - 2, axis=axis),
             _slicing.slice_in_dim(d, 1, n - 1, axis=axis),
         )
-        # Exact for quadratics whatever the distances.
+        # This difference is exact for quadratics, whatever the distances of the points.
         inner = (
             -after / (before * (before + after)) * part(0, n - 2)
             + (after - before) / (before * after) * part(1, n - 1)

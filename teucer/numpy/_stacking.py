@@ -435,7 +435,8 @@ def _repeat_to(x: Array, counts: Any, axis: int, length: int) -> Any:
     every = _structure.broadcast_to(
         _structure.convert_element_type(counts, np.int32), (n,), (0,) if np.ndim(counts) else ()
     )
-    # Where each element but the first begins adds one to the places from there on.
+    # The copies of each element but the first begin at `begins`. Put a 1 there: the running sum
+    # then says for each place which element it repeats.
     begins = _slicing.slice(_cumulative.cumsum(every), (0,), (n - 1,))
     marks = _gather.scatter_add(
         _structure.full((length,), 0, np.int32),

@@ -211,7 +211,7 @@ class ufunc:
         return keep(result, shape, axes) if keepdims else result
 
     def accumulate(self, a: Any, axis: Any = 0, dtype: Any = None, out: None = None) -> Any:
-        """The elements so far along an axis joined by the function."""
+        """For each element the function applied to all elements up to it, along an axis."""
         self._binary("accumulate")
         if out is not None:
             raise NotImplementedError(
@@ -316,7 +316,8 @@ def _places(x: Any) -> Any:
 
 
 def _at_places(call: Callable[..., object], x: Any, places: Any, values: Any) -> Any:
-    """x with `call` applied at places of the flattened array, in their order."""
+    """x with `call` applied to its elements at `places`, one after the other. places: indices of
+    the flattened x."""
     flat = _structure.reshape(x, (x.size,))
     n = places.size
     at = _structure.reshape(places, (n,))

@@ -73,12 +73,12 @@ class RegularGridInterpolator:
             check_arraylike("RegularGridInterpolator", fill_value)
 
     def __call__(self, xi: Any, method: str | None = None) -> Any:
-        """The values at places.
+        """The interpolated values at the points `xi`.
 
         xi: real[..., n], or n arrays that broadcast  ->  T[..., *the axes of values after the
         grid's]
-        method: another than the interpolator's.
-        Raises ValueError for places of another dimension.
+        method: the method for this call, by default the interpolator's.
+        Raises ValueError for points of another dimension.
         """
         method = self.method if method is None else _checked(method)
         if isinstance(xi, tuple | list):

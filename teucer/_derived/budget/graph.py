@@ -49,7 +49,8 @@ class Choice(NamedTuple):
 
 
 def choice(graph: Graph, kept: Iterable[int]) -> Choice:
-    """The choice to keep these values. Values that are never used do not count."""
+    """The size and the time of the choice to keep the values `kept`. Values that are never used do
+    not count."""
     allowed, wanted = frozenset(kept), set(graph.needed)
     used, seconds = set(), 0.0
     for maker in reversed(graph.makers):
@@ -78,7 +79,7 @@ def frontier(graph: Graph) -> list[Choice]:
 
 
 def undominated(choices: Iterable[Choice]) -> list[Choice]:
-    """The choices that no other choice beats in both."""
+    """The choices that no other choice beats both in size and in time."""
     best: list[Choice] = []
     for found in sorted(choices, key=lambda c: (c.size, c.seconds)):
         if not best or found.seconds < best[-1].seconds * (1 - 1e-9):

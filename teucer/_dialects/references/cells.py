@@ -145,7 +145,8 @@ def _part(ref: Ref) -> tuple[tuple[Any, ...], Any]:
 
 
 def forget_given() -> None:
-    """Nothing has come of the arguments that the dispatcher took apart: it asks Python."""
+    """Drop the references that the dispatcher took apart. It has no program for them, and asks
+    Python."""
     _given.refs.clear()
 
 

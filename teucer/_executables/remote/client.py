@@ -341,7 +341,8 @@ def _after_fork() -> None:
     _making = threading.Lock()  # which a thread of the parent may have held
 
 
-# Before `threading` ends pools of threads, which drivers need. atexit comes later.
+# Flush before `threading` ends the pools of threads, which drivers of stores need. Functions of
+# atexit run later.
 getattr(threading, "_register_atexit", atexit.register)(flush)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)

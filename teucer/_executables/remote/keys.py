@@ -17,7 +17,7 @@ class UnusableKey(Exception):
 
 @final
 class Key:
-    """A key, which is not shown."""
+    """A secret key. Its repr does not show the secret."""
 
     __slots__ = ("_secret",)
 

@@ -25,9 +25,10 @@ class Store(Protocol):
     writable: bool
 
     def get(self, name: str, most: int, received: Callable[[int], None]) -> bytes | None:
-        """An entry; None if there is none.
+        """The bytes of an entry; None if the store has no entry of that name.
 
-        received: is told how many bytes have come. Raises OSError if there are more than `most`.
+        received: called with the number of bytes that have come so far. Raises OSError if an entry
+        has more than `most` bytes.
         """
 
     def put(self, name: str, data: bytes) -> None:

@@ -68,7 +68,7 @@ Parts = tuple[Part, ...]
 
 
 def whole(shape: Sequence[int]) -> Parts:
-    """All of an array."""
+    """The parts that make up all of an array: whole axes."""
     return tuple([Part(n, 0) for n in shape])
 
 

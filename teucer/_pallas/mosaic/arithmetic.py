@@ -414,7 +414,7 @@ def _root_beside(x: Array) -> Any:
 
 
 def _cbrt(x: Array) -> Any:
-    """By the logarithm, and one step of Newton's method."""
+    """The cube root, by the logarithm and one step of Newton's method."""
     a = lax.abs(x)
     y = lax.exp(lax.div(lax.log(a), _like(x, 3)))
     better = lax.sub(y, lax.div(lax.sub(y, lax.div(a, lax.mul(y, y))), _like(x, 3)))

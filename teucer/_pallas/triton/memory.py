@@ -32,8 +32,8 @@ _LARGEST = 2**31 - 1
 
 
 class Spot(NamedTuple):
-    """A place along an axis, as a sum: a scalar, the same for all elements, and an array, or
-    nothing."""
+    """A place along an axis, as the sum of a scalar, which all elements share, and an array.
+    Without an array the scalar is the place."""
 
     scalar: Value
     array: Value | None = None

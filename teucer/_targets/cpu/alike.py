@@ -18,8 +18,8 @@ from teucer._targets.outlined_call import outlined_call_p
 
 
 def with_like_parts(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with `alike` parts of arrays that are taken apart into many. In functions too, but
-    not in loops, whose steps are compiled better with known places."""
+    """The jaxpr in which arrays that are cut into many parts are cut by `alike`. Functions are
+    rewritten too. Loops are not: XLA compiles their steps better if the places are known."""
     return changed_once(jaxpr, with_like_parts, _changed)
 
 

@@ -19,7 +19,7 @@ _ANY = _FUSES_PRODUCTS or _REDUCES_FEW_AXES or _COPIES_IN_LOOPS
 
 
 class _Found(NamedTuple):
-    """Whether a jaxpr has something of a kind. many_axes: a reduction of seven or more."""
+    """Which kinds of equations a jaxpr has. many_axes: a reduction over seven axes or more."""
 
     product: bool = False
     reduction: bool = False

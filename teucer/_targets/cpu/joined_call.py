@@ -46,8 +46,9 @@ def one_kernel(
     body: Callable[..., Sequence[Value]],
 ) -> tuple[Value, ...]:
     """Write `body` on values as a call of a function that is one kernel."""
-    # XLA aborts the process where nothing in the called function reads one of its parameters,
-    # as after a simplification. So it has one, a tuple, with a number that it gives back.
+    # XLA aborts the process if the called function does not read one of its parameters, as after a
+    # simplification. So the function has a single parameter, a tuple. It has a number that the
+    # function returns, so that it is always read.
     number = ctx.constant(np.zeros((), np.int32))
     carried = row if outlined_call.MISSES_COPIES else _as_it_is
     in_avals = [x.aval for x in values]

@@ -74,7 +74,7 @@ def thresholds(rates: constants.Rates) -> Thresholds:
     short = rounded(constants.FACTORS.short * rates.called / rates.equation)
     # The equations that a few calls spare take as long as the function.
     function = rounded(constants.FACTORS.function * rates.function / rates.equation)
-    # As many equations make each of them take a quarter longer.
+    # In a program of this many equations each takes a quarter longer to compile.
     copied = rounded(constants.FACTORS.copied * rates.length)
     # Going over so many bytes, often enough, takes ten times as long as the dispatch of a piece.
     carried = rounded(constants.FACTORS.carried / constants.MARGIN * rates.dispatch * rates.memory)

@@ -128,8 +128,8 @@ def _loop_steps_of(eqn: Eqn) -> LoopSteps:
     view = structure.of(eqn)
     loops = isinstance(view, structure.Loop)
     open_ended = isinstance(view, structure.Loop) and view.length is None
-    # XLA may divide the last operation of such a function. Where there are several results, that is
-    # a tuple.
+    # XLA may divide the last operation of a called function, or of a body of a loop, among threads.
+    # With several results that operation is a tuple, which it does not divide.
     if (
         (primitive is outlined_call_p or open_ended)
         and len(eqn.outvars) == 1

@@ -115,7 +115,7 @@ def _by_places(
 def _mapped(
     ctx: Context, f: Callable[..., Sequence[Value]], x: Value, y: Value, dtype: np.dtype[Any]
 ) -> Value:
-    """A function of scalars, of each pair of elements."""
+    """Apply f, a function of scalars, to each pair of elements of x and y."""
     scalars = [ShapedArray((), v.dtype) for v in (x, y)]
     return ctx.op(
         "stablehlo.map",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from jaxlib._hlo import Shape
 
-# By which the runtime knows transfers as its own.
+# The name by which the runtime recognises transfers that it must handle itself.
 HANDLER = "pjrt_rendezvous"
 
 

@@ -11,7 +11,7 @@ _TABLES = (elementwise, reductions, products, moving, loops, matrices, costs)
 
 
 def all_answers() -> list[Answer]:
-    """Those of every table, in order. Names are unique."""
+    """The known answers of every table, in order. Their names are unique."""
     found = [answer for table in _TABLES for answer in table.ANSWERS]
     assert len({answer.name for answer in found}) == len(found), "two answers have one name"
     return found

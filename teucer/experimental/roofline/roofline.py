@@ -80,7 +80,7 @@ def roofline(
     """A function that gives the shapes of the results of `f`, and a `RooflineResult`, without
     computing anything.
 
-    Its arguments are arrays, or anything with shape and dtype.
+    The function takes arrays, or anything with shape and dtype.
     mesh, in_specs, out_specs: if they are given, of `f` run by `shard_map`, on one device.
     pin_lhs_in_vmem, pin_rhs_in_vmem: whether this operand of matrix products stays in fast memory.
     vjp: of the backward pass alone; the shapes are of the cotangents of the arguments.

@@ -48,7 +48,7 @@ def psum_scatter_start(
     axis_index_groups: Groups = None,
     tiled: bool = False,
 ) -> Any:
-    """`psum_scatter` begun: for each array a future, whose `done()` is the result.
+    """Begin a `psum_scatter`. For each array it gives a future, whose `done()` is the result.
 
     Arguments and errors are as for `psum_scatter`. XLA begins collectives as early and waits for
     them as late as it can, on platforms that do other work meanwhile; CPUs do not. So futures only

@@ -427,8 +427,8 @@ class AllToAll(Exchange):
     def on_batch(self, x: Any, params: Params) -> tuple[Any, int | None]:
         split, concat = params["split_axis"], params["concat_axis"]
         parts = _divided(x, split, np.shape(x)[:1])
-        # The number of the part becomes the number of the element; the element's number becomes the
-        # place among the joined parts.
+        # On the batch an all_to_all exchanges two axes: the parts of each element become the
+        # elements, and the elements become the parts to be joined.
         sent = structure.moveaxis(structure.moveaxis(parts, split, 0), 1, concat)
         return _merged(sent, concat, 2), 0
 
@@ -659,7 +659,8 @@ def all_to_all(
             )
         if split == concat:
             return all_to_all_p.call(leaf, concat_axis=concat, split_axis=split, **params)[0]
-        # The new axis has size 1 before, the axis that goes away has it after.
+        # Add the axis `new` of size 1 before the exchange. After it the axis `old` has size 1, and
+        # is dropped.
         new, old = (concat + 1, split) if split < concat else (concat, split + 1)
         return squeeze(
             all_to_all_p.call(

@@ -422,5 +422,5 @@ def lower(name: str, lax: Elementary, ctx: Context, z: Value) -> Any:
             *(_structure.convert_element_type(y, FLOAT32) for y in formula(*parts))
         )
 
-    with config.enable_x64(True):  # else numbers of Python would be of float32
+    with config.enable_x64(True):  # without, Python's numbers would become float32
         return traced(wide)(ctx, z)

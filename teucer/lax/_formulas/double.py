@@ -31,7 +31,8 @@ def halves(x: Array) -> tuple[Any, Any]:
     dtype = typeof(x).dtype
     bits = np.dtype(f"u{dtype.itemsize}")
     unit = 1 << (dtypes.finfo(dtype).nmant // 2 + 1)
-    # Rounded, since float64 has 53 digits: the second number has 26 and a sign.
+    # Round x to half of its digits, so that the rest fits into the other half. In float64, of 53
+    # digits, the rest has 26 and a sign.
     rounded = ops.add(_bitcast(x, bits), number(unit // 2, bits))
     high = _bitcast(
         ops.bitwise_and(rounded, number(np.asarray(~np.uint64(unit - 1)).astype(bits), bits)), dtype

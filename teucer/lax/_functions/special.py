@@ -709,7 +709,7 @@ def _lower_betainc(ctx: Context, a: Value, b: Value, x: Value) -> Any:
         most = families.scalar_like(x, float(dtypes.finfo(typeof(x).dtype).max) / 4)
         scale = where_else(gt(min(a, b), most), families.scalar_like(x, 0.25), one)
         a, b = mul(a, scale), mul(b, scale)
-        # The weight is less than a, and must not underflow.
+        # Keep a so large that the weight, which is less than a, does not underflow.
         a = max(a, families.scalar_like(a, 1e3 * float(dtypes.finfo(typeof(x).dtype).tiny)))
         inside = bitwise_and(inside, lt(min(a, b), families.scalar_like(a, _uniform_from(a))))
         a, b, x = chosen_not(inside, a, 1), chosen_not(inside, b, 1), chosen_not(inside, x, 0.5)

@@ -65,8 +65,8 @@ def gaps(w: Array, inner: Array, zero: Array | None = None, *, single: bool = Tr
 
 
 def _barrier(change: Array, twins: Array, others: Array) -> Any:
-    """Zeros whose derivatives are infinite where limits of these are not known: the first ones
-    where more than two values are equal, the second ones of two."""
+    """Zeros whose derivatives are infinite where no limit is known. If more than two values are
+    equal, the first derivatives are infinite; if two are, the second ones."""
     here = ops.sub(change, stop_gradient(change))
     here = ops.real(here) if dtypes.issubdtype(typeof(here).dtype, np.complexfloating) else here
     power = select(ops.gt(others, like(others, 1)), like(here, 0.5), like(here, 1.5))

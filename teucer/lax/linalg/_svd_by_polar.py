@@ -58,8 +58,8 @@ def svd_by_polar(x: Array, *, full_matrices: bool, compute_uv: bool) -> tuple[An
 
 
 def _completed(u: Array, full_matrices: bool) -> Any:
-    """Orthonormal columns: first the columns of u that have length 1, then any. Columns for
-    singular values of zero may have another length."""
+    """u made orthonormal: its columns of length 1 stay, others are replaced. Columns for singular
+    values of zero may have another length in u."""
     q, r = qr(u, full_matrices=full_matrices)
     n = typeof(u).shape[1]
     phases = diagonal(slice_in_dim(r, 0, n, axis=0))

@@ -351,7 +351,8 @@ def _product(p: Any, q: Any) -> Any:
 
 @fast
 def _canonical(quat: Array) -> Any:
-    """q or -q: the one whose first part that is not 0, in the order w, x, y, z, is positive."""
+    """The sign of a quaternion fixed: q or -q, so that the first of w, x, y, z that is not 0 is
+    positive."""
     ordered = jnp.roll(quat, 1, axis=-1)
     first = jnp.take_along_axis(ordered, jnp.argmax(ordered != 0, axis=-1)[..., None], -1)
     return jnp.where(first < 0, -quat, quat)

@@ -136,7 +136,7 @@ class gaussian_kde:
     __call__ = evaluate
 
     def pdf(self, x: ArrayLike) -> Any:
-        """As `evaluate`."""
+        """The estimated density at x, as `evaluate` gives it."""
         return self.evaluate(x)
 
     def logpdf(self, x: Any) -> Any:

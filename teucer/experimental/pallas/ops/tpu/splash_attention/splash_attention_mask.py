@@ -28,7 +28,7 @@ class Mask:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(queries, keys)"""
+        """The number of queries, and of keys."""
         raise NotImplementedError
 
     def __getitem__(self, at: tuple[slice, slice]) -> np.ndarray:
