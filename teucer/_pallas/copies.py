@@ -7,6 +7,7 @@ is done when it starts, and a semaphore is a number.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -18,6 +19,7 @@ from teucer._base import dtypes
 from teucer._core import dialects
 from teucer._core.primitive import Primitive
 from teucer._core.reference_types import ReadEffect, WriteEffect
+from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray
 from teucer._dialects.references.discharge import Cell
 from teucer.lax._reference_parts import Views, add_part, part_aval, read_part, set_part
@@ -112,6 +114,25 @@ def _from_all(x: ArrayLike, mesh: Mesh) -> Any:
     return lax.all_gather(x, tuple(name for name, _ in mesh))
 
 
+def _named_by_all(part: Part, mesh: Mesh) -> list[Part]:
+    """The part as each device of a mesh names it: who sends says where it goes."""
+    places = [_from_all(p, mesh) if isinstance(p, Tracer) else None for p in part.places]
+    return [
+        part._replace(
+            places=tuple(
+                own if all_ is None else all_[i]
+                for own, all_ in zip(part.places, places, strict=True)
+            )
+        )
+        for i in range(math.prod(size for _, size in mesh))
+    ]
+
+
+def _told(device: Value, mesh: Mesh) -> Any:
+    """For each device of a mesh, whether it names this one."""
+    return _from_all(jnp.asarray(device, np.int32), mesh) == _me(mesh)
+
+
 @final
 class Signal(_OnParts):
     """Adds to a semaphore. Operands: its part, the number, and a device's number if there is a
@@ -122,10 +143,12 @@ class Signal(_OnParts):
 
     def on_parts(self, found: Taken, *, mesh: Mesh, core: bool) -> Any:
         (sem,), (inc, *device) = found
-        if mesh:
-            told = _from_all(device[0], mesh) == _me(mesh)
-            inc = jnp.sum(jnp.where(told, _from_all(jnp.asarray(inc, np.int32), mesh), 0))
-        sem.add(jnp.asarray(inc, np.int32))
+        if not mesh:
+            sem.add(jnp.asarray(inc, np.int32))
+            return ()
+        told, given = _told(device[0], mesh), _from_all(jnp.asarray(inc, np.int32), mesh)
+        for i, named in enumerate(_named_by_all(sem, mesh)):
+            named.add(jnp.where(told[i], given[i], np.int32(0)))
         return ()
 
 
@@ -177,19 +200,29 @@ class CopyStart(_OnParts):
 
     def on_parts(self, found: Taken, *, mesh: Mesh, add: bool, priority: int) -> Any:
         (source, target, *sems), device = found
-        value, told = source.read(), None
-        if mesh:
-            to_me = _from_all(device[0], mesh) == _me(mesh)
-            told = jnp.any(to_me)
-            value = jnp.where(told, _from_all(value, mesh)[jnp.argmax(to_me)], target.read())
-        if add and dtypes.issubdtype(value.dtype, np.number):
-            target.add(value)
-        else:
-            target.write(value)
-        for sem in sems:
-            received = sem is sems[0] and told is not None
-            sem.add(jnp.asarray(told, np.int32) if received else np.int32(1))
+        value = source.read()
+        add = add and dtypes.issubdtype(value.dtype, np.number)
+        if not mesh:
+            _put(target, value, add)
+            for sem in sems:
+                sem.add(np.int32(1))
+            return ()
+        told, sent = _told(device[0], mesh), _from_all(value, mesh)
+        targets, ends = (_named_by_all(p, mesh) for p in (target, sems[0]))
+        for i, (named, end) in enumerate(zip(targets, ends, strict=True)):
+            nothing = jnp.zeros_like(sent[i]) if add else named.read()
+            _put(named, jnp.where(told[i], sent[i], nothing), add)
+            end.add(jnp.asarray(told[i], np.int32))
+        for sem in sems[1:]:
+            sem.add(np.int32(1))
         return ()
+
+
+def _put(target: Part, value: Any, add: bool) -> None:
+    if add:
+        target.add(value)
+    else:
+        target.write(value)
 
 
 @final

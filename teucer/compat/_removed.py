@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import teucer
+from teucer._advice.guarding import guarded
 
 if TYPE_CHECKING:
     from teucer import Device
@@ -93,7 +94,7 @@ def _getter(
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         return own(name)
 
-    return __getattr__
+    return guarded(__getattr__)
 
 
 def module(name: str) -> ModuleType:
