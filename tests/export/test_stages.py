@@ -228,7 +228,7 @@ def test_arguments_that_are_not_used_have_no_format():
 def test_layouts():
     assert (
         Layout((1, 0)).update(major_to_minor=(0, 1)) == Layout((0, 1))
-        and repr(Layout.AUTO) == "AUTO"
+        and repr(Layout.AUTO) == "AutoLayout"
     )
     with pytest.raises(
         ValueError, match=r"rank of the value should match. Got major_to_minor=\(1, 0\)"

@@ -23,6 +23,8 @@ class _Late:
         self.name = name
 
     def __getattr__(self, member: str) -> Any:
+        if member.startswith(("__", "pytest_")):  # doctest asks all objects what they wrap
+            raise AttributeError(member)
         return getattr(importlib.import_module(f"teucer.cli.{self.name}"), member)
 
 
