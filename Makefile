@@ -47,9 +47,9 @@ TOUCH_JAXLIB := tests/arrays tests/devices tests/executables tests/ffi tests/cor
     tests/test_pytrees.py tests/test_import.py tests/test_config.py
 SETUP_INPUTS := pyproject.toml Makefile
 
-.PHONY: help setup run test test-all test-oldest test-matrix bench bench-corpus bench-ops accuracy device-checks \
-    libraries guard conformance conformance-2026 conformance-processes docs mutants lint \
-    format clean
+.PHONY: help setup run test test-all test-oldest test-matrix bench bench-corpus bench-ops accuracy \
+    device-checks libraries guard conformance conformance-2026 conformance-processes docs mutants \
+    lint format clean
 
 need_python = @test -n "$(1)" || { echo "No Python $(2) found. Install one, with 'pyenv install" \
     "$(2)' for instance, or name it: make $(3)=/path/to/python" >&2; exit 1; }

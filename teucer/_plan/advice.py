@@ -56,7 +56,7 @@ def arguments(
 
 
 def _spec(sharding: Any, ndim: int) -> tuple[tuple[str, ...], ...]:
-    entries = [] if sharding is None else list(sharding.spec)
+    entries = [] if sharding is None else list(sharding.spec.partitions)
     said = [() if e is None else e if isinstance(e, tuple) else (e,) for e in entries]
     return (*said, *[()] * (ndim - len(said)))
 

@@ -204,7 +204,7 @@ def _reduce_unconstrained(_: object) -> Any:
 def _reduce_spec(spec: PartitionSpec) -> Any:
     return copyreg.__newobj_ex__, (
         PartitionSpec,
-        tuple(spec),
+        spec.partitions,
         {"unreduced": spec.unreduced, "reduced": spec.reduced, **_kind(spec)},
     )
 

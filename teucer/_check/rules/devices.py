@@ -152,7 +152,7 @@ def replicated(program: Program) -> Iterator[Found]:
             if len(specs) == len(shapes):
                 # Few rows are often equal in number by chance, as devices and experts are.
                 operands = [
-                    (shape, tuple(spec))
+                    (shape, spec.partitions)
                     if shape and isinstance(shape[0], int) and shape[0] >= _ROWS
                     else ((), ())
                     for shape, spec in zip(shapes, specs, strict=True)
@@ -163,7 +163,7 @@ def replicated(program: Program) -> Iterator[Found]:
     for x in program.leaves:
         spec: Any = getattr(getattr(x, "sharding", None), "spec", None)
         on_mesh = spec is not None and getattr(x.sharding.mesh, "size", 1) > 1
-        rows.append((tuple(getattr(x, "shape", ())), tuple(spec) if on_mesh else None))
+        rows.append((tuple(getattr(x, "shape", ())), spec.partitions if on_mesh else None))
     if len(rows) == len(program.names):
         yield from _beside(rows, list(program.names), program.line)
 

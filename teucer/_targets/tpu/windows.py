@@ -17,12 +17,10 @@ from teucer._core.types import ShapedArray
 from teucer._hlo import rare_hlo
 from teucer._lower import hlo, text
 from teucer._lower.value import Value
+from teucer._targets.tpu.constants import MOST_PLACES
 
 if TYPE_CHECKING:
     from teucer._lower.context import Context
-
-# Larger windows would make a long program.
-_MOST_PLACES = 64
 
 
 def select_and_scatter(
@@ -46,7 +44,7 @@ def select_and_scatter(
             ctx, x, source, init, select, scatter,
             window=window, strides=strides, padding=padding, aval=aval,
         )  # fmt: skip
-    if math.prod(window) <= _MOST_PLACES and not any(map(any, padding)):
+    if math.prod(window) <= MOST_PLACES and not any(map(any, padding)):
         return _by_places(ctx, x, source, init, select, scatter, window, strides)
     ones, none = (1,) * (2 - idle), ((0, 0),) * (2 - idle)
     wide = ShapedArray((*aval.shape, *ones), aval.dtype)

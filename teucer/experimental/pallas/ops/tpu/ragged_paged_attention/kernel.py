@@ -8,6 +8,7 @@ al., "Efficient Memory Management for Large Language Model Serving with PagedAtt
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,23 +115,12 @@ def ragged_paged_attention(
         visit_empty_groups=False,
     )
 
-    def page(i: int) -> pl.BlockSpec:
-        def index(
-            t: Array, j: Array, offsets: BlockRef, ids: BlockRef, places: BlockRef,
-            lens: BlockRef, table: BlockRef,
-        ) -> Any:  # fmt: skip
-            # Behind the last page that has keys it is named again, so that nothing is copied.
-            sequence = ids[t]
-            last = jnp.maximum(lax.div(lens[sequence] - 1, np.int32(page_size)), 0)
-            return table[sequence, jnp.minimum(j * pages + i, last)], 0, 0, 0
-
-        return pl.BlockSpec((None, *kv_pages.shape[1:]), index)
-
     def kernel(
         offsets: BlockRef, ids: BlockRef, places: BlockRef, lens: BlockRef, table: BlockRef,
         q_ref: BlockRef, *refs: BlockRef,
     ) -> None:  # fmt: skip
-        *page_refs, o_ref, greatest_ref, total_ref, acc_ref = refs
+        page_refs, (o_ref, *totals) = refs[:pages], refs[pages:]
+        greatest_ref, total_ref, acc_ref = totals
         t, j = pl.program_id(0), pl.program_id(1)
         sequence, block = ids[t], places[t]
         begin, end, length = offsets[sequence], offsets[sequence + 1], lens[sequence]
@@ -139,11 +129,10 @@ def ragged_paged_attention(
             lax.broadcasted_iota(np.int32, (rows, 1), 0), np.int32(share)
         ) + block * np.int32(queries)
         place = token - end + length  # of the last keys, that of the token itself
-        highest = jnp.minimum(end, (block + 1) * queries) - 1 - end + length
-        lowest = jnp.maximum(begin, block * queries) - end + length
-        needed = j * keys <= highest
-        if sliding_window is not None:
-            needed = needed & ((j + 1) * keys > lowest - sliding_window + 1)
+        first, last = jnp.maximum(begin, block * queries), jnp.minimum(end, (block + 1) * queries)
+        needed = _is_seen(
+            j * keys, (j + 1) * keys, first - end + length, last - end + length, sliding_window
+        )
 
         @pl.when(j == 0)
         def start() -> None:
@@ -153,12 +142,8 @@ def ragged_paged_attention(
 
         def add(group: int) -> None:
             k, v = (
-                jnp.concatenate([ref[:, 2 * group + of_values, :] for ref in page_refs])
-                for of_values in (0, 1)
-            )
-            k, v = (
-                x if x.dtype == q_ref.dtype and scale is None else scaled(x, scale)
-                for x, scale in ((k, k_scale), (v, v_scale))
+                _joined([ref[:, 2 * group + i, :] for ref in page_refs], scale, q_ref.dtype)
+                for i, scale in enumerate((k_scale, v_scale))
             )
             logits = sm_scale * lax.dot_general(
                 q_ref[group].astype(k.dtype), k, _NT, preferred_element_type=wide
@@ -170,17 +155,7 @@ def ragged_paged_attention(
             if sliding_window is not None:
                 seen = seen & (key > place - sliding_window)
             logits = jnp.where(seen, logits, masked)
-            before = greatest_ref[group]
-            now = jnp.maximum(before, logits.max(1, keepdims=True))
-            weights, old = jnp.where(seen, jnp.exp(logits - now), 0), jnp.exp(before - now)
-            greatest_ref[group] = now
-            total_ref[group] = total_ref[group] * old + weights.sum(1, keepdims=True)
-            acc_ref[group] = acc_ref[group] * old + jnp.dot(
-                weights.astype(v.dtype), v, preferred_element_type=wide
-            )
-
-        def scaled(x: Array, scale: float | None) -> Array:
-            return (x.astype(wide) * (1.0 if scale is None else scale)).astype(q_ref.dtype)
+            _accumulate(logits, seen, v, *(ref.at[group] for ref in totals))
 
         @pl.when(needed)
         def run() -> None:
@@ -190,12 +165,12 @@ def ragged_paged_attention(
         @pl.when(j == pl.num_programs(1) - 1)
         def store() -> None:
             own = (begin <= token) & (token < end)
-            first = (t == 0) | (places[jnp.maximum(t - 1, 0)] != block)
+            is_first = (t == 0) | (places[jnp.maximum(t - 1, 0)] != block)
             for group in range(groups):
                 total = total_ref[group]
                 found = (acc_ref[group] / jnp.where(total == 0, 1, total)).astype(o_ref.dtype)
                 # The first sequence that sees a block finds nothing in it.
-                before = jnp.where(first, jnp.zeros(found.shape, found.dtype), o_ref[group])
+                before = jnp.where(is_first, jnp.zeros(found.shape, found.dtype), o_ref[group])
                 o_ref[group] = jnp.where(own, found, before)
 
     spec = pl.BlockSpec(
@@ -208,7 +183,7 @@ def ragged_paged_attention(
         grid_spec=pltpu.PrefetchScalarGridSpec(
             num_scalar_prefetch=5,
             grid=(count, pl.cdiv(most_pages, pages)),
-            in_specs=[spec, *[page(i) for i in range(pages)]],
+            in_specs=[spec, *[_page(kv_pages, i, pages) for i in range(pages)]],
             out_specs=spec,
             scratch_shapes=[
                 pltpu.VMEM((groups, rows, 1), wide),
@@ -227,6 +202,52 @@ def ragged_paged_attention(
     out = out.reshape(groups, tokens, share, size).swapaxes(0, 1).reshape(q.shape)
     # Blocks that no sequence sees are not written.
     return jnp.where(jnp.arange(tokens)[:, None, None] < metadata[0][-1], out, 0)
+
+
+def _page(kv_pages: Array, i: int, pages: int) -> pl.BlockSpec:
+    """The block of the i-th of the pages that a step takes."""
+    page_size = np.int32(kv_pages.shape[1])
+
+    def index(
+        t: Array, j: Array, offsets: BlockRef, ids: BlockRef, places: BlockRef, lens: BlockRef,
+        table: BlockRef,
+    ) -> Any:  # fmt: skip
+        # Behind the last page that has keys it is named again, so that nothing is copied.
+        sequence = ids[t]
+        last = jnp.maximum(lax.div(lens[sequence] - 1, page_size), 0)
+        return table[sequence, jnp.minimum(j * pages + i, last)], 0, 0, 0
+
+    return pl.BlockSpec((None, *kv_pages.shape[1:]), index)
+
+
+def _joined(pages: Sequence[Array], scale: float | None, dtype: DTypeLike) -> Array:
+    """Keys or values of some pages, in a dtype, times what they were divided by."""
+    x = jnp.concatenate(pages)
+    if x.dtype == dtype and scale is None:
+        return x
+    return (
+        x.astype(np.promote_types(dtype, np.float32)) * (1.0 if scale is None else scale)
+    ).astype(dtype)
+
+
+def _is_seen(start: Any, stop: Any, first: Array, last: Array, window: int | None) -> Array:
+    """Whether a token of those at the places from `first` to `last` sees a key from `start` on."""
+    seen = start <= last - 1
+    return seen if window is None else seen & (stop > first - window + 1)
+
+
+def _accumulate(
+    logits: Array, seen: Array, v: Array, greatest_ref: BlockRef, total_ref: BlockRef,
+    acc_ref: BlockRef,
+) -> None:  # fmt: skip
+    """Add values, weighted by exp(logits), to those of earlier keys."""
+    before = greatest_ref[...]
+    now = jnp.maximum(before, logits.max(1, keepdims=True))
+    weights, old = jnp.where(seen, jnp.exp(logits - now), 0), jnp.exp(before - now)
+    greatest_ref[...] = now
+    total_ref[...] = total_ref[...] * old + weights.sum(1, keepdims=True)
+    found = jnp.dot(weights.astype(v.dtype), v, preferred_element_type=acc_ref.dtype)
+    acc_ref[...] = acc_ref[...] * old + found
 
 
 def ref_ragged_paged_attention(

@@ -100,7 +100,7 @@ class SplashAttentionKernel:
     def manual_sharding_spec(self, sharding: NamedSharding) -> SplashAttentionKernel:
         """The in_specs of `shard_map` for this, where heads and queries lie over the mesh as
         `sharding` says."""
-        heads, rows = (*sharding.spec, None, None)[:2]
+        heads, rows = (*sharding.spec.partitions, None, None)[:2]
         seen = None if self.seen is None else PartitionSpec(heads, rows)
         return SplashAttentionKernel(PartitionSpec(heads), PartitionSpec(rows), seen, self._options)
 
