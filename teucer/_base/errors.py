@@ -272,7 +272,7 @@ for _public in (
     DeviceCountError,
     TypePromotionError,
 ):
-    _public.__module__ = "teucer.errors"  # as whom they print
+    _public.__module__ = "teucer.errors"  # the module that tracebacks print before the name
 
 
 def _traced(op: str, what: str, tracer: Any, remedy: str) -> str:

@@ -25,7 +25,7 @@ def lazy_module(
 
     sources: for each module, the names that it gives, in one string; `name=other` gives its `other`
     as `name`, `name=.` the module itself.
-    finish: what makes of a value the one that is handed on.
+    finish: a function that is applied to a value before the module hands it on.
 
     >>> __getattr__, __dir__, __all__ = lazy_module("teucer.lax",
     ...     {"teucer.lax._sorting": "sort top_k"})
@@ -56,7 +56,8 @@ def lazy_module(
 
 
 def lacking(module: str, name: str) -> AttributeError:
-    """The error of a name that a public module does not have, with the reason if JAX has it."""
+    """The AttributeError for a name that a public module does not have. If JAX has the name, the
+    error says why it is missing."""
     place = sys.modules[module]
     advice = "" if name.startswith("_") else importlib.import_module(_REFUSED).advice(module, name)
     return AttributeError(

@@ -14,8 +14,8 @@ from teucer._base import element_types as dt
 from teucer._base.errors import TypePromotionError
 from teucer._base.short_names import short_name
 
-# What stands directly above each dtype. int*, float*, complex* are Python scalars and other weakly
-# typed operands. The dtypes that have no line have nothing above them.
+# Each line: a dtype, and the dtypes directly above it in the lattice. int*, float*, complex* are
+# Python scalars and other weakly typed operands. A dtype without a line has nothing above it.
 _ABOVE = """
 bool        int*
 int*        int1 int2 int4 int8 uint1 uint2 uint4 uint8
@@ -138,7 +138,7 @@ def _narrow(dtype: dt.DType, nodes: Sequence[Node]) -> dt.DType:
 
 
 def _join(nodes: Sequence[Node]) -> Node:
-    """The least upper bound of all nodes."""
+    """The least upper bound of the nodes in the lattice."""
     mode = config.numpy_dtype_promotion.value
     if len(set(nodes)) == 1:  # A set, because np.dtype("int64") == int; their hashes differ.
         return nodes[0]

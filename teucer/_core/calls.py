@@ -206,8 +206,9 @@ def check_leaves(call: FlatCall, fun: Callable[..., object], what: str) -> tuple
 def leaf_names(
     fun: Callable[..., object], tree: PyTreeDef, static: Sequence[int] = ()
 ) -> tuple[str, ...]:
-    """Names in messages of the leaves of a call's dynamic arguments: `x`, `params['w'][0]`,
-    `args[0]` of what `*args` takes, `kwargs['a']` of what `**kwargs` takes."""
+    """The names that messages use for the leaves of a call's dynamic arguments. Examples: `x`,
+    `params['w'][0]`, `args[0]` for an argument that `*args` takes, `kwargs['a']` for one that
+    `**kwargs` takes."""
     called = _parameter_names(fun)
     heads = [called(arg) for arg in leaf_arguments(tree, static)]
     return tuple(

@@ -106,7 +106,7 @@ class DebugInfo:
         return paths if len(paths) == expected_size else ("",) * expected_size
 
     def resolve_result_paths(self) -> DebugInfo:
-        """This: paths are worked out when they are asked for."""
+        """The same object: it works paths out when they are asked for."""
         return self
 
     def __repr__(self) -> str:

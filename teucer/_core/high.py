@@ -103,7 +103,7 @@ def is_high(aval: Aval) -> bool:
 
 
 def is_mutable(aval: Aval) -> bool:
-    """Whether values of a type change."""
+    """Whether values of a type can change."""
     return type(aval) is not AvalQDD and bool(aval.has_qdd)
 
 
@@ -114,8 +114,8 @@ def stated(x: Value, aval: Aval | None = None) -> Any:
 
 
 def fits(avals: Sequence[Aval], consts: Sequence[Value]) -> bool:
-    """Whether constants have the states that they had when the program was traced. avals: their
-    types then."""
+    """Whether constants still have the states that they had when the program was traced. avals: the
+    types of the constants at that time."""
     return all(
         type(a) is not AvalQDD or cur_qdd(c) == a.qdd for a, c in zip(avals, consts, strict=False)
     )

@@ -340,7 +340,7 @@ class ClosedJaxpr:
         return found
 
     def map_jaxpr(self, f: Callable[[Jaxpr], Jaxpr]) -> ClosedJaxpr:
-        """The same constants with another jaxpr."""
+        """A closed jaxpr of f(jaxpr) and the same constants."""
         return ClosedJaxpr(f(self.jaxpr), self.consts)
 
     @property

@@ -119,7 +119,7 @@ class Primitive(Unique):
         cls.pure = cls.effects is Primitive.effects
         cls.standalone = cls.evaluate is Primitive.evaluate
 
-    if not TYPE_CHECKING:  # which would take each name for one of these
+    if not TYPE_CHECKING:  # a type checker would accept any name as a member
 
         def __getattr__(self, name: str) -> Any:
             return provided.member(self, name)

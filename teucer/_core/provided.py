@@ -71,7 +71,8 @@ class Printing(NamedTuple):
 class Provided:
     """The record of functions that upper layers provide."""
 
-    # _programs: runner(primitive, params) is what runs a primitive outside any trace.
+    # _programs: runner(primitive, params) gives the function that runs a primitive outside any
+    # trace.
     runner: Callable[[Any, dict[str, Any]], Callable[..., tuple[Any, ...]]]
     # _targets: target(platform), a `_targets.interface.Target`, which stands above.
     target: Callable[[str], Any]

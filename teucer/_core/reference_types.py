@@ -31,8 +31,8 @@ _HOST = np.ndarray, np.generic, int, float, complex
 
 
 def may_alias(xs: Sequence[Value]) -> bool:
-    """Whether a reference, or a value that changes, is among values: then one given twice is
-    refused."""
+    """Whether a reference, or a value that changes, is among the values. Callers then look whether
+    one of them was given twice, and refuse it."""
     for x in xs:
         kind = type(x)
         if not (kind is ArrayImpl or isinstance(x, _HOST)):

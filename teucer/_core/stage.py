@@ -167,7 +167,7 @@ class StageTrace(Trace):
         if kind is StageTracer and x._trace is self:
             var: Atom = x._var
             return var
-        if kind is not ArrayImpl:  # the type of most constants
+        if kind is not ArrayImpl:  # most constants are of type ArrayImpl
             if kind in _LITERAL_TYPES or (
                 isinstance(x, np.generic | np.ndarray) and not x.shape and x.dtype != float0
             ):

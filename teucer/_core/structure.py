@@ -44,7 +44,7 @@ class Mapped(NamedTuple):
 
     @property
     def bodies(self) -> list[tuple[ClosedJaxpr, Sequence[Any]]]:
-        """Each program and its operands, the parts of this."""
+        """The programs of this structure, each with its operands."""
         return [(self.body, self.operands)]
 
 

@@ -39,8 +39,9 @@ class Trace:
     def __init__(self, parent: Trace | None) -> None:
         self.parent = parent
         self.alive = True
-        # Not empty once a value has a type that says where it lies: one list for the traces of a
-        # program. Evaluation has none, since programs of primitives see to it.
+        # A list that all traces of a program share. It is not empty once the type of a value says
+        # where the value lies. Evaluation has a list of its own, which stays empty: programs of
+        # primitives care for these types.
         self.placed: list[bool] = [] if parent is None or parent.parent is None else parent.placed
 
     @property
@@ -206,8 +207,8 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
         )
 
     def full_lower(self) -> Any:
-        """The value as transformations beneath see it; libraries that bring tracers of their own
-        may say otherwise."""
+        """The simplest value that stands for this one: the tracer itself. Libraries override it in
+        tracers of their own."""
         return self
 
     def as_array(self) -> Any:

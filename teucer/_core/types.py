@@ -77,11 +77,11 @@ class Aval(Stated):
         return [self]
 
     def lower_val(self, value: Value) -> list[Any]:
-        """The values that a value consists of."""
+        """The values that a value of this type consists of: itself alone."""
         return [value]
 
     def raise_val(self, value: Value) -> Any:
-        """The value that is made of one."""
+        """The value of this type that is made of the low value `value`: the same."""
         return value
 
     def dec_rank(self, size: object, spec: int | None) -> Any:
@@ -467,7 +467,7 @@ aval_rules: dict[type, Any] = {}
 
 
 def register_aval_of(kind: type, aval: Callable[..., Aval]) -> None:
-    """Say how to find the type of values of Python class `kind`."""
+    """Register the function that gives the types of values of the Python class `kind`."""
     aval_rules[kind] = aval
 
 

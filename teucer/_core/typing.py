@@ -55,7 +55,7 @@ AnyArray: TypeAlias = "Array | HostArray"
 ArrayLike: TypeAlias = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
 
 
-@runtime_checkable  # pydantic asks whether values are of it
+@runtime_checkable  # pydantic asks isinstance(value, _HasDType)
 class _HasDType(Protocol):
     @property
     def dtype(self) -> Any: ...

@@ -91,7 +91,7 @@ def _as_shape(name: str, shape: Any) -> tuple[int, ...]:
 
 
 def _no_part(x: object, arrays: Sequence[object]) -> Exception:
-    """Only arrays on devices, not traced values say, can be parts of an array."""
+    """The error for a part that is no array on a device, such as a traced value."""
     if isinstance(x, Tracer):
         return ValueError(
             "jax.make_array_from_single_device_arrays requires a list of concrete arrays as "

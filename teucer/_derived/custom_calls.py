@@ -260,7 +260,8 @@ class CustomCall(Primitive):
         return trace.record(self, (*consts, *args), structure.params_of(self, params, call))
 
     def wider(self, k: int, n: int, params: Params) -> dict[str, Any]:
-        """The parameters that are rules, changed to take k more operands in front of their n."""
+        """The rules among the parameters, changed to take k more operands in front of the n that
+        they take."""
         raise NotImplementedError
 
     def bind(

@@ -790,7 +790,7 @@ def custom_gradient(
     custom = custom_vjp(wrapped)
 
     def staged(rule: Callable[..., Any], out: Any, args: tuple[Value, ...]) -> _Rule:
-        """The backward function `rule` of a call that gave `out`."""
+        """Stage the backward function `rule` of a call whose result was `out`."""
         ct_avals, ct_tree = pytrees.tree_flatten(
             pytrees.tree_map(lambda y: typeof(y).cotangent_aval(), out)
         )

@@ -46,8 +46,8 @@ class OnArrays(NamedTuple):
     changed: tuple[int, ...]
 
     def write(self, args: Sequence[Any], outs: Sequence[Value]) -> list[Any]:
-        """Give references the arrays that a program has changed; the results of the function are
-        left."""
+        """Store the arrays that a program has changed in their references. Returns the results of
+        the function."""
         n = len(outs) - len(self.changed)
         for i, array in zip(self.changed, outs[n:], strict=True):
             args[i].write(array)
@@ -177,7 +177,7 @@ def run_fast(
 
 
 def _dispatcher(job: Job) -> Callable[..., tuple[Any, ...]]:
-    """Runs a job on arrays again and again: C++ finds the program."""
+    """A C++ dispatcher that runs a job on arrays, and finds the program by their signature."""
 
     def cache_miss(*given: Value) -> tuple[Any, Any]:
         program = program_for(job._replace(placement=placement_of(given)))

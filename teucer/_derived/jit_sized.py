@@ -46,7 +46,7 @@ class SizedCall(ProgramCall):
     def for_staged(
         self, params: Params, avals: Sequence[Aval], outs: Sequence[Value]
     ) -> dict[str, Any]:
-        # The staged part may name sizes that the known part has found.
+        # The staged part may name sizes that the known part has found as results.
         return {**params, "sizes": dynamic.sizes_of_results(avals, outs, params["sizes"])}
 
     def types(
@@ -86,8 +86,8 @@ class SizedCall(ProgramCall):
         try:
             finite.check_finite(found_arrays, name)
         except FloatingPointError:
-            # Operation by operation, to name the one; not where sizes are known only in the
-            # program.
+            # Run operation by operation, which names the operation that gave the NaN. Not possible
+            # where sizes are known only in the program.
             if not found:
                 dynamic.specialize(jaxpr, known, *args)
             raise

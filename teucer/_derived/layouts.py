@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @final
 class LayoutConstraint(Primitive):
-    """x, which the compiler keeps in memory as `layout` says."""
+    """x unchanged. The compiler keeps it in memory in the given layout."""
 
     __slots__ = ()
     name = "layout_constraint"

@@ -135,7 +135,7 @@ def decoded(template: PyTree, parts: Sequence[Any]) -> Any:
 
 
 def _index(ran: Ran, parts: Sequence[Any]) -> Any:
-    """Which branch ran."""
+    """The number of the branch that ran, from the logged `parts`."""
     default = next((b for b, place in enumerate(ran.places) if place is None), 0)
     total: Any = default
     for b, place in enumerate(ran.places):

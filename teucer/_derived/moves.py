@@ -268,7 +268,7 @@ def _compare(leaves: Sequence[Value], places: Sequence[object], tree: PyTreeDef)
 
 
 def _in_other_order(x: ArrayImpl, y: ArrayImpl) -> bool:
-    """Whether the same devices hold both, in another order and as much of each."""
+    """Whether x and y are on the same devices, in different orders, with equally large parts."""
     (old, new), shape = (x._sharding, y._sharding), x.shape
     before, after = old._internal_device_list, new._internal_device_list
     return (

@@ -377,8 +377,8 @@ def _cut_body(policy: Policy | None, closed: ClosedJaxpr, used: Sequence[bool]) 
 
 
 def _looks_again(eqn: Eqn, known: Jaxpr, policy: Policy | None) -> bool:
-    """Whether a debug callback is called again with what is computed again: not if the policy saves
-    it and a value it shows."""
+    """Whether rematerialisation calls a debug callback a second time. It does not if the policy
+    saves the callback and a value that it shows."""
     if not any(isinstance(e, Effect) and e.kind == "debug" for e in eqn.effects):
         return False
     if _answer(policy, eqn) is None:

@@ -498,7 +498,7 @@ class Compiled(Stage):
 
     @property
     def output_formats(self) -> Any:
-        """How the results lie in memory, and where."""
+        """The formats of the results: their layouts in memory, and their shardings."""
         return self._formats(
             self.out_tree, self.program.executable.get_output_layouts(), self.output_shardings
         )

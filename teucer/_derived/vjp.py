@@ -236,7 +236,7 @@ class VJP:
 
     @property
     def jaxpr(self) -> Any:
-        """The backward pass, as the linear map of tangents over residuals that it transposes."""
+        """The linear jaxpr of tangents over residuals, which the backward pass transposes."""
         return self._pullback.jaxpr
 
     @property
@@ -405,12 +405,12 @@ class GradRef:
 
 @dataclass(frozen=True, slots=True)
 class GradValue:
-    """Given to `with_refs` for an argument whose cotangent is wanted as a value."""
+    """An argument of `with_refs`: the cotangent of this argument is wanted as a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class DontWant:
-    """Given to `with_refs` for an argument whose cotangent is not wanted."""
+    """An argument of `with_refs`: the cotangent of this argument is not wanted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from teucer._core.typing import Value
 
 
-LIMIT = 1000  # rows kept; the oldest go
+LIMIT = 1000  # the most rows that are kept; the oldest are dropped
 _DUMPED = ("stablehlo", "jaxpr", "eqn_count_pprof")
 _logger = logging.getLogger("teucer")
 _rows: collections.deque[Compilation] = collections.deque(maxlen=LIMIT)
@@ -205,7 +205,7 @@ def dump(name: str, jaxpr: Jaxpr, text: str) -> None:
             f"{jaxpr}\n"
         )
     if "eqn_count_pprof" in forms:
-        from teucer._executables.equation_profile import equation_profile  # for those who ask
+        from teucer._executables.equation_profile import equation_profile  # for this form
 
         number = next(_dump_numbers["eqn_count_pprof"])
         content = equation_profile(jaxpr, name)

@@ -93,7 +93,7 @@ class Executable:
 
     def load(self) -> Any:
         """The executable of the runtime."""
-        code = self._code  # read once: another thread may let it go
+        code = self._code  # read once: another thread may drop the code
         if code is None:
             client = self._module.devices[0].client
             provided.target(client.platform).make_room(_let_go)
@@ -433,7 +433,7 @@ def _own_files() -> str:
         for name in sorted(names):
             if name.endswith(".py"):
                 path = os.path.join(folder, name)
-                with contextlib.suppress(OSError):  # of a file that an editor has just removed
+                with contextlib.suppress(OSError):  # an editor may just have removed the file
                     status = os.stat(path)
                     digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
     return digest.hexdigest()
@@ -460,7 +460,8 @@ def loaded() -> list[Executable | OnDemand]:
 
 
 def forget(executable: Executable) -> None:
-    """Let an executable go with its last user, though it was asked for lately."""
+    """Remove an executable from those kept because they were asked for lately. It then dies with
+    its last user."""
     with _lock:
         _recent.pop(executable, None)
 

@@ -90,7 +90,7 @@ def users_folder() -> Path | None:
     homes = []
     for name in ("XDG_CACHE_HOME", "HOME"):
         try:
-            homes.append(os.environ[name])  # `get` would be a call deeper
+            homes.append(os.environ[name])  # not `get`, which would be one Python call more
         except KeyError:
             homes.append("")
     return _users_folder(*homes)

@@ -12,8 +12,8 @@ LOWERING = "/jax/core/compile/jaxpr_to_mlir_module_duration"
 BACKEND_COMPILE = "/jax/core/compile/backend_compile_duration"
 
 _lock = threading.Lock()
-# By kind: event, duration, scalar, span. A tuple is replaced as a whole, so a walk over it needs no
-# lock.
+# Listeners by kind of event: event, duration, scalar, span. A tuple is replaced as a whole, so a
+# walk over it needs no lock.
 _listeners: dict[str, tuple[Callable[..., Any], ...]] = {}
 
 
@@ -51,13 +51,13 @@ def event(name: str, **about: object) -> None:
 
 
 def duration(name: str, seconds: float, **about: object) -> None:
-    """Tell how long something took."""
+    """Tell the listeners how long something took."""
     for listener in _listeners.get("duration", ()):
         listener(name, seconds, **about)
 
 
 def scalar(name: str, value: float, **about: object) -> None:
-    """Tell a number."""
+    """Tell the listeners a number."""
     for listener in _listeners.get("scalar", ()):
         listener(name, value, **about)
 

@@ -97,7 +97,7 @@ def note(
     new = seen.add(fun)
     seen.retraced |= not new and not earlier and seen.forgotten
     if explained:
-        from teucer._executables import explanations  # here and below, for explanations of misses
+        from teucer._executables import explanations  # for explanations, also below
 
         text = (
             explanations.of_another(fun, place, signature, earlier, leaf_names)

@@ -85,7 +85,7 @@ class _Watcher:
 
 
 def _described(text: str) -> str:
-    """The name of a module, the types of its arguments, and the length of its text."""
+    """Describe a module: its name, the types of its arguments, and the length of its text."""
     name = re.search(r"^module @([\w.$-]+)", text, re.MULTILINE)
     main = re.search(r"@main\((.*)", text)
     types = re.findall(r"tensor<([^>]*)>", main[1].partition(") -> ")[0]) if main else []

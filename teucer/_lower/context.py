@@ -406,7 +406,8 @@ class Context:
     def on_parts(
         self, args: Sequence[Value], avals: Sequence[Aval], body: Callable[..., Sequence[Value]]
     ) -> Sequence[Value]:
-        """Write `body`, on each device by itself if its results are parts of unreduced sums."""
+        """Write the operations of `body`. If its results are parts of unreduced sums, write them
+        for each device by itself."""
         if not any(a.unreduced for a in avals):
             return body(*args)
         return provided.on_parts(self, args, avals, body)
@@ -460,7 +461,8 @@ class Context:
                 )
             return primitive.lower(self, *operands, **params)
 
-        # A primitive that carries jaxprs leaves it to their equations to ask for the platform.
+        # The rule of a primitive that carries jaxprs does not ask for the platform; the equations
+        # of the jaxprs do.
         results: Sequence[Value] = (
             rule() if primitive.higher_order else self.by_platform(rule, avals)
         )

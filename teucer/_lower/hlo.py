@@ -206,8 +206,8 @@ def slice(ctx: Context, x: Value, start: Shape, limit: Shape, strides: Shape) ->
 
 
 def slice_at(ctx: Context, x: Value, axis: int, start: int, width: int) -> Value:
-    """A part of x along an axis. The compiler is not told its place, so that parts of equal shapes
-    are alike to it, unless it divides them among devices."""
+    """The part of x from `start` on along an axis. The place is not in the text, so that XLA takes
+    parts of equal shapes for equal. If XLA divides x among devices, the place is in the text."""
     if ctx.module.mesh is not None:
         starts, limits = [0] * len(x.shape), list(x.shape)
         starts[axis], limits[axis] = start, start + width
@@ -428,8 +428,8 @@ def dot_general(
     aval: ShapedArray,
     options: str,
 ) -> Value:
-    """contract, batch: axes of lhs and of rhs. options: the attributes precision_config and
-    algorithm."""
+    """The product of lhs and rhs. contract, batch: axes of lhs and of rhs. options: the attributes
+    precision_config and algorithm."""
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = contract, batch
     return ctx.op1(
         "stablehlo.dot_general",

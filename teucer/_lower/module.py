@@ -28,10 +28,11 @@ class Module:
 
             self.locations = Locations()
         self.functions: list[str] = []
-        # Whether sizes are symbolic somewhere, so that it is to be refined before it is compiled.
+        # Whether sizes are symbolic somewhere. Then the module must be refined before it is
+        # compiled.
         self.polymorphic = False
-        # A jaxpr is emitted once however often it is called; it is kept so that its identity stays
-        # its own.
+        # A jaxpr is emitted once, however often it is called. It is kept alive so that its id is
+        # not reused.
         self.emitted: dict[Any, tuple[str, Any]] = {}
         self.names: dict[str, int] = {}
         self.host_callbacks: list[Any] = []

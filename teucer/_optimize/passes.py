@@ -132,7 +132,7 @@ class _Sweep:
 
     def __init__(self, rules: Rule) -> None:
         self.rules = rules
-        # Read once: a flag costs more than all else that is done for an equation.
+        # Read the flags once: reading one costs more than all else that is done for an equation.
         self.inline, self.forward, self.fold, self.simplify, self.merge = _chosen(rules)
         self.eqns: list[Eqn] = []
         # The atom that replaces a variable from now on.

@@ -105,5 +105,5 @@ def _value_key(value: Any) -> Any:
         return structural_key(value)
     if isinstance(value, tuple):
         return tuple([v if type(v) in _PLAIN else _value_key(v) for v in value])
-    # 1.0 == 1, and 0.0 == -0.0.
+    # By repr, which tells 1.0 from 1, and 0.0 from -0.0.
     return (kind, repr(value)) if kind is float else value

@@ -89,7 +89,7 @@ def dispatcher_of(primitive: Primitive, params: Params) -> Callable[..., tuple[A
 
 
 def note_keys(jaxpr: Jaxpr, args: Sequence[Value], what: str) -> None:
-    """Have somebody look whether a call uses a random key twice, if there are such keys."""
+    """If `random` is loaded, have it look whether a call uses a random key twice."""
     if hasattr(provided, "note_keys"):
         provided.note_keys(jaxpr, args, what)
 

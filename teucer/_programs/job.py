@@ -16,11 +16,11 @@ from teucer._targets.table import target_of
 class Job(NamedTuple):
     """A jaxpr without constants that is to run on devices.
 
-    donated: which of its arguments the program may overwrite. keep_unused: whether it takes those
-    too that it does not use.
-    options, outline: `compiler_options` and `outline` of `jit`. prefetch: an earlier process's
-    record of it.
-    quiet: nothing of it is logged or dumped.
+    donated: which of its arguments the program may overwrite. keep_unused: whether the program
+    takes arguments that it does not use.
+    options, outline: `compiler_options` and `outline` of `jit`. prefetch: the record of the job
+    that an earlier process left.
+    quiet: whether nothing of the job is logged or dumped.
     """
 
     jaxpr: Jaxpr
@@ -50,7 +50,7 @@ class Job(NamedTuple):
 
     @property
     def mode(self) -> Mode:
-        """Where equations that repeat become functions."""
+        """The mode of outlining, from the argument `outline` of `jit`, else from the option."""
         mode: Mode = (
             config.outline.value if self.outline is None else "force" if self.outline else "off"
         )

@@ -45,7 +45,7 @@ class Lowering(NamedTuple):
     kept: tuple[bool, ...]
     callbacks: tuple[Any, ...]
     has_effects: bool
-    # Whether sizes are symbolic somewhere in the text.
+    # Whether a size in the text is symbolic.
     polymorphic: bool
     in_avals: tuple[Any, ...]
     ins: tuple[Any, ...]

@@ -63,8 +63,8 @@ def is_over_mesh(jaxpr: Jaxpr) -> bool:
 
 
 def _has_tags(jaxpr: Jaxpr) -> bool:
-    """Whether the compiler is told something of operations, which are to be as the user wrote
-    them."""
+    """Whether equations have tags, which tell the compiler something about operations. Then the
+    operations must stay as the user wrote them."""
     return any(
         tags_of(eqn.source) or any(map(_has_tags, jaxprs_in_params(eqn.params)))
         for eqn in jaxpr.eqns

@@ -310,7 +310,8 @@ def stage_call(
             ahead,
             jaxpr.dialects,
         )
-        # A size found inside is one of each call, and no name for two.
+        # A size that is found inside belongs to one call. So traces with such sizes are not kept
+        # for other calls.
         if not any(isinstance(c, Tracer) for c in found.consts) and not dynamic.finds_sizes(
             found.jaxpr
         ):

@@ -227,7 +227,7 @@ class Routine:
         self.outs = [place[v] for v in closed.jaxpr.outvars]
 
     def __call__(self, trace: Trace, args: Sequence[Value]) -> list[Any]:
-        """The results under `trace`."""
+        """The results of the routine for `args`, computed under `trace`."""
         values = [*self.given, *args]
         at = values.__getitem__
         if trace is EVAL and self.runs is not None:

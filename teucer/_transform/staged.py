@@ -109,8 +109,8 @@ def refuse_structs(staged: Staged, leaves: Sequence[object]) -> None:
 def prefixed(
     staged: Staged, call: FlatCall, for_ins: Prefix | None, for_outs: Prefix | None
 ) -> tuple[list[Any], list[Any]]:
-    """The shardings that `jit` was given for the arguments, constants first, and for the results;
-    None where it was given none."""
+    """The shardings that `jit` was given: those of the constants and arguments, and those of the
+    results. None for a value without one."""
     ins: list[Any] = [None] * (len(staged.consts) + len(call.leaves))
     outs: list[Any] = [None] * staged.out_tree.num_leaves
     if for_ins is not None:

@@ -113,7 +113,8 @@ class Templates:
     def _made(
         self, args: tuple[Value, ...], kwargs: Mapping[str, Value], given: _Given
     ) -> _Template | None:
-        """The template of a call; None if it closes over arrays, or has effects."""
+        """Record the template of a call. None if the function closes over arrays, or has
+        effects."""
         trace = StageTrace(current_trace())
         try:
             with using(trace), rehearsal():

@@ -181,7 +181,7 @@ class Accumulator:
         self._ref: Any = None
 
     def ref(self) -> Any:
-        """The reference of cotangents; it begins with zeros."""
+        """The reference in which cotangents are summed. It is made at first use, with zeros."""
         if self._ref is None:
             self._ref = array_ops.new_reference(array_ops.zeros(self.aval.inner))
         return self._ref

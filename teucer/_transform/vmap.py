@@ -39,7 +39,8 @@ boundary = tracebacks.api_boundary
 
 
 class Inferred(MappingSpec):
-    """As out_axes: results are mapped along the axes along which they come."""
+    """A value of `out_axes`: each result is mapped along the axis where its batch rule left the
+    batch."""
 
     def __repr__(self) -> str:
         return "infer"

@@ -81,7 +81,7 @@ def _without_keys(flatten_with_keys: Callable[[PyTree], PyTree]) -> Callable[[Py
     def flatten(node: PyTree) -> PyTree:
         result = flatten_with_keys(node)
         if not (isinstance(result, tuple) and len(result) == 2):
-            # Handed on, for the registry to raise its error of a wrong result.
+            # Return the wrong result: the registry raises its error.
             return result
         pairs, aux = result
         return [child for _, child in pairs], aux

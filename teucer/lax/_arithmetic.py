@@ -261,7 +261,8 @@ def _tangent_abs(t: Array, y: Array, x: Array) -> Any:
 
 
 def _tangent_sign(t: Array, y: Array, x: Array) -> Any:
-    """Only a complex sign moves: it turns by the part of t that lies across x."""
+    """The tangent of sign(x). It is 0 for real x. A complex sign turns by the part of t that is
+    perpendicular to x."""
     if not dtypes.issubdtype(typeof(x).dtype, np.complexfloating):
         return None
     size = abs(x)

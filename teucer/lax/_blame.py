@@ -62,9 +62,7 @@ class _Search:
 
     def refuse(self, eqn: Eqn, operands: Sequence[Value], fault: str, where: str) -> NoReturn:
         at = eqn.where()
-        here = at.replace(
-            " at ", "    called from ", 1
-        )  # the form that errors of library functions have
+        here = at.replace(" at ", "    called from ", 1)  # as errors of library functions say it
         said = dict.fromkeys(
             line for line in (source.callers(eqn.place) + where).split("\n")[1:] if line != here
         )

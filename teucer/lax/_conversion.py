@@ -264,7 +264,8 @@ class StopGradient(Primitive):
         return outs, (typeof(outs[0]).zero,)
 
     def transpose(self, cts: Sequence[object], x: ArrayLike) -> Any:
-        # On a tangent it is the identity: it stops differentiation, which has been done.
+        # Here x is a tangent, on which the operation is the identity: differentiation has been
+        # done.
         return tuple(cts)
 
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:

@@ -26,5 +26,5 @@ MOVE = FUSED._replace(operations=nothing, subnormals=Subnormals.MOVE)
 CHEAP_MOVE = MOVE._replace(cheap=True)
 NORMAL = CHEAP._replace(subnormals=Subnormals.ROUND)
 NORMAL_FUNCTION = FUNCTION._replace(subnormals=Subnormals.ROUND)
-# Operations that are lowered to so many that compilers make several loops of them.
+# The lowering writes so many operations that compilers make several loops of them.
 SEVERAL = EXPENSIVE._replace(long=True)

@@ -258,7 +258,7 @@ def _product(trace: _Diagonals, args: tuple[Any, ...], params: Params) -> Any:
     over, across = contracted if is_left else contracted[::-1]
     if sorted([*over, diagonal.axis]) != list(range(diagonal.ndim)):
         return None
-    # The axes of the matrix in the order of the diagonal's.
+    # The axes of the matrix, in the order of the axes of the diagonal that they meet.
     _, inner = zip(*sorted(zip(over, across, strict=True)), strict=True)
     (aval,) = dot_general_p.types(typeof(x), typeof(y), **params)
     scale = None if diagonal.is_unit else diagonal.value

@@ -86,7 +86,7 @@ __all__ += _arithmetic.__all__
 __all__ += _conversion.__all__
 
 Function = Callable[..., Any]
-# Functions that rows name before their own row.
+# Functions that rows above their own row use.
 cos: Function
 cosh: Function
 
@@ -396,7 +396,7 @@ def _pow_slope(x: Array, y: Array) -> Any:
     if not dtypes.issubdtype(typeof(y).dtype, np.integer):
         return mul(
             y, pow(x, sub(y, _structure.number(1, typeof(y).dtype)))
-        )  # never weakly typed, as JAX's
+        )  # the tangent is never weakly typed, as in JAX
     # An integer exponent 0 has slope 0 also at x = 0, where 0 * x^-1 is not a number.
     zero = eq(y, scalar_like(y, 0))
     safe = where_else(zero, scalar_like(y, 1), y)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 Function = Callable[..., Any]
-# A loop that has not converged after so many steps stops there.
+# A loop that has not converged stops after this many steps.
 LIMIT = 20_000
 
 

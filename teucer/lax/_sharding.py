@@ -210,7 +210,7 @@ def with_sharding_constraint(x: ArrayLike, shardings: object) -> Any:
 
 
 def _named(x: ArrayLike, where: object) -> Any:
-    """A concrete array with the very sharding that was asked for."""
+    """x with the very sharding object that was asked for, if x is a concrete array."""
     where = where.sharding if isinstance(where, Format) else where
     free = isinstance(where, NamedSharding) and UNCONSTRAINED in where.spec
     return x if free else named_as(x, where)

@@ -342,7 +342,8 @@ class Pad(Primitive):
         if not dimensions.is_constant([interior for _, _, interior in padding_config]):
             sizes.refuse("the number of holes between elements is dynamic")
         x = sizes.mask(x, aval, value)
-        # A front of unknown length is padded to its bound, and then the window begins later.
+        # Where the padding in front has a dynamic size, pad to its bound. The window then begins
+        # later.
         fronts = [
             max(sizes.bounded(low), 0) if dimensions.is_symbolic(low) else low
             for low, _, _ in padding_config

@@ -401,7 +401,7 @@ class ReduceWindow(Primitive):
     ) -> Any:
         n, w = len(args) // 2, Windows(**windows)
         lows = [low for low, _ in w.padding]
-        # As XLA pads: with the initial value.
+        # Pad with the initial value, as XLA does.
         xs = [
             moved_by_padding(sizes, sizes.mask(x, aval, init), lows, init, w.base_dilation)
             for x, aval, init in zip(args[:n], avals, args[n:], strict=False)

@@ -276,7 +276,7 @@ _ARRAY_METHODS: dict[str, Any] = {
 
 
 def _unknown(name: str) -> Any:
-    """A method of tracers that would need the values."""
+    """The method `name` of tracers, which needs the values: an error where they are not known."""
 
     def method(self: Any, *args: object, **kwargs: object) -> Any:
         value = self.concrete()

@@ -79,7 +79,7 @@ def einsum(
         )
     where = explicit_sharding("einsum", out_sharding, len(names.partition("->")[2]))
     if where is not None:
-        if where.spec.unreduced:  # the last product, or sum, is not summed over devices
+        if where.spec.unreduced:  # the last product or sum stays unreduced
             return _einsum(tuple(values), contractions, precision, preferred_element_type, where)
         return laid_out(
             "einsum",

@@ -381,7 +381,7 @@ def _length_tangent(primals: Arrays, tangents: Arrays) -> Any:
 
 @custom_jvp
 def _direction(x: Array, y: Array) -> Any:
-    """x and y by their length; both 0 at the origin."""
+    """x and y divided by the length of the vector (x, y); both 0 at the origin."""
     length = _positive_length(x, y)
     return lax.div(x, length), lax.div(y, length)
 
@@ -484,7 +484,8 @@ def _angle(z: ArrayLike, /) -> Any:
     (x,) = promote_dtypes("angle", ANY, z)
     if ufuncs.is_kind(x, np.complexfloating):
         return lax.atan2(lax.imag(x), lax.real(x))
-    # As in JAX: of an array of floats in its dtype, of a number in the default one.
+    # As in JAX the result of an array of floats has its dtype, and the result of a number the
+    # default one.
     dtype = (
         typeof(x).dtype
         if ufuncs.is_kind(x, np.inexact) and np.ndim(x)

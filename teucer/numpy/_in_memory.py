@@ -121,7 +121,7 @@ def _places(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     keys = values
     if values.dtype.kind == "f":
         keys = _keys(np.where(values == 0, np.zeros((), values.dtype), values))
-    elif values.dtype == np.uint32:  # as integers of 32 bits, in the same order
+    elif values.dtype == np.uint32:  # as int32, in the same order
         keys = (values ^ np.uint32(1 << 31)).view(np.int32)
     both = keys.astype(np.int64) << 32
     both |= np.arange(len(values))

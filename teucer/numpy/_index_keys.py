@@ -260,7 +260,7 @@ def _is_split(kinds: list[str]) -> bool:
 
 
 def _assign(parts: list[Any], shape: tuple[int, ...], wrap: bool, split: bool, key: object) -> Key:
-    """Give each part its axis."""
+    """The key of an index whose parts are given the axes that they index."""
     items: list[Item] = []
     operands: list[Any] = []
     fresh: list[int] = []

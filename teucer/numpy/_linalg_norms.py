@@ -44,7 +44,7 @@ def _squares(x: Array) -> Any:
 
 
 def _end(sizes: Any, ord: Any, axes: Axis, keepdims: bool) -> Any:
-    """The greatest of sizes, at least 0, or for a negative ord the least."""
+    """The greatest of `sizes`, at least 0. For a negative `ord` the least."""
     if ord > 0:
         return fold("max", sizes, axes, keepdims, None, 0)
     if not math.prod(np.shape(sizes)):

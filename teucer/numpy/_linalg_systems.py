@@ -457,7 +457,7 @@ def _shortest(x: Array, y: Array, rtol: Any, u: Array, inverse: Array, vh: Array
 
 @_shortest.defjvp
 def _shortest_tangent(primals: Arrays, tangents: Arrays) -> Any:
-    """That of pinv(x) y. No two singular values are subtracted, so that equal ones do no harm."""
+    """The tangent of pinv(x) y. It subtracts no two singular values, so equal ones do no harm."""
     x, y, rtol, *_ = primals
     t, ty, *_ = tangents
     z = _shortest(*primals)

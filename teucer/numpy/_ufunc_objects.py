@@ -438,7 +438,7 @@ def _masked(method: str, neutral: Callable[[Value], object]) -> Callable[[_Segme
         is_empty = _structure.reshape(
             _ufuncs.equal(parts.ends, parts.places), (m, *[1] * (line.ndim - 1))
         )
-        return choose(is_empty, parts.first, joined)  # only where the index is out of bounds
+        return choose(is_empty, parts.first, joined)  # empty only where the index is out of bounds
 
     return way
 

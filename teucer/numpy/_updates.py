@@ -270,7 +270,7 @@ class Place:
         )
 
     def _factors(self, values: Any, *options: Any) -> Any:
-        """Ones, with the product of the values that belong to each element there."""
+        """For each element of the array the product of the values that belong to it, or 1."""
         return Place(ones_like(self.array), self.index)._update("multiply", values, *options)
 
     def _update(

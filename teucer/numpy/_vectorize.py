@@ -139,7 +139,8 @@ def _vectorized(
 
 
 def _with_axis(f: Callable[..., Any]) -> Callable[..., Any]:
-    """f with an axis of size 1 in front of its results: all arguments have size 1 there."""
+    """f with a leading axis of size 1 added to its results, for arguments that all have size 1
+    along the mapped axis."""
 
     def expanded(*args: Any) -> Any:
         out = f(*args)

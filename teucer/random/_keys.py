@@ -121,7 +121,7 @@ def _seeded(op: str, seed: object, impl: random_keys.Generator) -> Any:
     if isinstance(seed, bool | int | np.integer):
         # As C's long, and then as the widest integer that arrays have now.
         wide: Any = np.int64(seed) if isinstance(seed, int) else seed
-        if config.random_seed_offset.value:  # added as the seed's type adds, without warning
+        if config.random_seed_offset.value:  # in the seed's dtype; overflow wraps around
             wide = np.add(
                 np.asarray(wide), np.asarray(config.random_seed_offset.value).astype(wide.dtype)
             )[()]

@@ -85,7 +85,8 @@ class Keys:
         return not self.used.isdisjoint(numbers.ravel().tolist())
 
     def use(self, numbers: Numbers, eqn: Eqn, i: int, note: str = "") -> None:
-        """Use keys up, the i-th operand of an equation. Raises KeyReuseError if one of them is."""
+        """Use up the keys that are the i-th operand of an equation. Raises KeyReuseError if one of
+        them is used up already."""
         listed = numbers.ravel().tolist()
         if len(set(listed)) < len(listed) or not self.used.isdisjoint(listed):
             raise reused(eqn, i, note, next((self.first[n] for n in listed if n in self.first), ""))
@@ -418,7 +419,7 @@ def _used_before(x: Array) -> str:
 
 
 def _makes_keys(jaxpr: Jaxpr) -> bool:
-    """Whether keys are made anywhere in it; kept on it."""
+    """Whether an equation of a jaxpr makes keys. The answer is kept on the jaxpr."""
     found: bool | None = jaxpr.cache.get("makes_keys")
     if found is None:
         found = jaxpr.cache["makes_keys"] = any(

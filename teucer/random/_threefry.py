@@ -35,7 +35,7 @@ UINT64 = np.dtype("uint64")
 
 
 def seed_words(seed: Any) -> Any:
-    """The high and the low word of an integer."""
+    """The high and the low 32-bit word of an integer, as an array."""
     low = reshape(convert_element_type(seed, UINT32), (1,))
     if seed.dtype.itemsize < 8:
         return concatenate([np.zeros(1, UINT32), low], 0)

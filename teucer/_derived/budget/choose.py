@@ -41,7 +41,7 @@ def choose(kinds: Sequence[Sequence[Load]], budget: float) -> list[int] | None:
 
 
 def least(kinds: Sequence[Sequence[Load]]) -> int:
-    """The smallest budget that can be kept."""
+    """The smallest budget, in bytes, that some choice keeps."""
     found = []
     for bound in _bounds(kinds):
         allowed = [[load.kept for load in loads if load.back <= bound] for loads in kinds]

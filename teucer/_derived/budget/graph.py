@@ -88,7 +88,7 @@ def undominated(choices: Iterable[Choice]) -> list[Choice]:
 
 
 def _thinned(choices: Sequence[Choice]) -> list[Choice]:
-    """At most `CHOICES`, at about equal steps of size."""
+    """At most `CHOICES` of the choices, whose sizes differ by about equal steps."""
     if len(choices) <= CHOICES:
         return list(choices)
     places = np.linspace(choices[0].size, choices[-1].size, CHOICES)

@@ -215,7 +215,7 @@ class _Segmented:
 
 
 def _runs(kind: Sequence[Segment], group: int) -> list[list[Segment]]:
-    """Segments of a kind in groups of neighbours, each of at most so many."""
+    """The segments of a kind in groups of neighbours, with at most `group` segments each."""
     found: list[list[Segment]] = []
     for part in kind:
         last = found[-1] if found else []

@@ -108,7 +108,8 @@ def program_of(jaxpr: Jaxpr, start: int, stop: int) -> Jaxpr:
 
 
 def _widths(jaxpr: Jaxpr) -> list[int]:
-    """The bytes that pass from the equations before each place to those from it on."""
+    """For each place between equations the bytes of the values that are made before it and used
+    behind it."""
     n, last = len(jaxpr.eqns), _last_uses(jaxpr)
     change = [0] * (n + 2)
     for i, eqn in enumerate(jaxpr.eqns):

@@ -131,7 +131,7 @@ def _cells(c: Collective) -> tuple[str, ...]:
 
 
 def amount(n: float) -> str:
-    """A number of bytes, as one reads it."""
+    """A number of bytes as text with a unit, such as 1.5 MiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if n < 1024 or unit == "GiB":
             return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"

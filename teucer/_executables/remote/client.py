@@ -137,7 +137,7 @@ class Remote:
         self._compiling += seconds
 
     def _allowed(self) -> float:
-        """Seconds that the next wait may take."""
+        """How many seconds the next wait for an entry may take."""
         return float(self._seconds + _SHARE * self._compiling - self._vain)
 
     def _ask(self, name: str, request: _Request) -> None:

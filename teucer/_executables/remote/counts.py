@@ -18,7 +18,7 @@ _TRIES = 50
 
 
 class Counts(NamedTuple):
-    """Entries that were fetched, that were not there, that were uploaded, and that were refused."""
+    """How many entries were fetched, were missing, were uploaded, and were refused."""
 
     fetched: int = 0
     misses: int = 0

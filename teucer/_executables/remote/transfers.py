@@ -72,7 +72,7 @@ def pull(remote: client.Remote, folder: Path) -> Iterator[tuple[str, str]]:
             lambda: store.get(name, most, lambda _: None),  # noqa: B023  # at once
             remote,
         )
-        if data is None:  # somebody has just removed it
+        if data is None:  # another process has just removed the entry
             continue
         try:
             content = envelopes.opened(name, data, remote.key, remote.unsigned)
