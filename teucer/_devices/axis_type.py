@@ -81,7 +81,7 @@ class ManualAxisType:
 
     @property
     def empty(self) -> bool:
-        """Whether it says nothing."""
+        """Whether the object names no axis: values are the same on all devices."""
         return not self.vur
 
     def invarying(self, mesh: Any) -> frozenset[Any]:

@@ -21,7 +21,8 @@ _counts: collections.Counter[tuple[int, ...]] = collections.Counter()
 
 
 def group_of(devices: Sequence[Any]) -> tuple[int, ...]:
-    """The processes that devices belong to; empty where this one is alone, or is not among them."""
+    """The processes that the devices belong to. Empty if they belong to one process, or none of
+    them to this process."""
     state = processes.state
     if state.client is None:
         return ()

@@ -262,7 +262,7 @@ class Links:
             if link is not None:
                 try:
                     link.sendall(message)
-                except OSError:  # the watch finds out why
+                except OSError:  # the watch of processes finds out why
                     self._to[other] = None
 
     def _connect(self, other: int) -> socket.socket | None:

@@ -24,8 +24,8 @@ _NEXT = _READS + MEMBERS
 _LAST = _NEXT + MEMBERS
 _TOKEN = _LAST + 1
 _FIRST_SLOT = _TOKEN + 1
-# The number of a call, the program's fingerprint, the place, and what proves them whole. Written
-# word by word, since a reader may read in between.
+# Four words: the number of a call, the program's fingerprint, the place, and a word that proves the
+# others complete. The writer writes word by word, so a reader may read an incomplete slot.
 _SLOT = struct.Struct("@QQQQ")
 _WHOLE = 0x9E3779B97F4A7C15  # in the proof, since memory begins as zeros
 _SIZE = 8 * _FIRST_SLOT + _SLOT.size * SLOTS

@@ -140,8 +140,9 @@ class DeviceSharding(Sharding):  # type: ignore[misc]  # jaxlib's classes are un
         )
 
     def _sums(self) -> tuple[bool | str, ...]:
-        """For each device whether its part is one of a sum, and not the first, where parts are
-        still to be summed; else nothing. "max" or "min" where they are to be combined so."""
+        """Empty unless the parts of devices are still to be combined. Else an entry for each
+        device: False for the first part of a sum, True for the others, "max" or "min" if the parts
+        are combined by that."""
         return ()
 
     def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:

@@ -244,7 +244,7 @@ class Watch:
         """The text that each process of a call's group writes about a subject, once all have
         written.
 
-        what: describes the wait for errors. Raises ProcessFailure if one does not come.
+        what: describes the wait for errors. Raises ProcessFailure if a process does not write.
         """
         group = call.program.group
         place = f"{ROOT}/{subject}/{key_of(group)}"

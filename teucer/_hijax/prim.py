@@ -268,7 +268,7 @@ class CallLinearized(Primitive):
 
     def transpose(self, cts: Any, *args: Any, _prim: HiPrim, res_tree: Any, moving: Any) -> Any:
         n = res_tree.num_leaves
-        if _defines(_prim, "lin"):  # whose residuals these are
+        if _defines(_prim, "lin"):  # `lin` made the residuals
             return self._transposed(cts, args, _prim=_prim, res_tree=res_tree, moving=moving)
         if _defines(_prim, "vjp_bwd"):
             accums = [

@@ -214,7 +214,7 @@ def pallas_call(
             )
             if not any(
                 isinstance(x, Tracer) for x in found[1]
-            ):  # it closes over values of the current trace
+            ):  # a kernel that closes over traced values is not kept
                 traced[key] = found
         made, operands, out_tree = found
         how = interpret or _interpreting.how
@@ -230,7 +230,7 @@ def pallas_call(
 
 
 class _Said(NamedTuple):
-    """What compilers of kernels are told."""
+    """What the caller tells compilers of kernels: options, cost, metadata."""
 
     options: Any
     cost: Any

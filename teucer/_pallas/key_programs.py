@@ -18,7 +18,7 @@ SAME = (keys.random_wrap_p, keys.random_unwrap_p, keys.random_clone_p)
 
 
 def _of_keys(f: Callable[..., object]) -> Any:
-    """A function of a generator, an equation and the words of one key, for arrays of keys."""
+    """A program for arrays of keys, made of f(generator, equation, words of one key, ...)."""
 
     def program(eqn: Eqn, words: object, *rest: Any) -> Any:
         aval = eqn.invars[0].aval

@@ -57,7 +57,7 @@ def vars_of(module: Any) -> list[Primitive]:
     ]
 
 
-# Collectives and placements: kernels run on one device.
+# Collectives and placements, which kernels cannot have: a kernel runs on one device.
 _MESHES = frozenset(
     {
         "all_gather", "all_gather_invariant", "all_gather_reduced", "all_to_all", "axis_index",

@@ -33,7 +33,7 @@ class JAXSparse(abc.ABC):
     @property
     @abc.abstractmethod
     def nse(self) -> int:
-        """Number of stored elements, of each batch element."""
+        """The number of stored elements of each batch element."""
 
     @property
     def dtype(self) -> Any:

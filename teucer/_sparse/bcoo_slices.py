@@ -81,7 +81,8 @@ def _cut(mat: BCOO, slices: Sequence[slice]) -> tuple[Any, Any]:
 
 
 def _kept(data: Any, indices: Array, keep: Any, sizes: Sequence[int]) -> tuple[Any, Any]:
-    """Buffers of the elements kept, padding in the place of the others."""
+    """The buffers, in which elements that are not kept are replaced by padding. keep: which
+    elements are kept."""
     n = indices.ndim - 2
     indices = places.kept(keep, indices, sizes)
     data = jnp.where(

@@ -151,10 +151,10 @@ def _batch_first(x: Any, batch: Any) -> Any:
 def spdot_general(
     lhs: BCOO, rhs: BCOO, *, dimension_numbers: object, preferred_element_type: DTypeLike
 ) -> BCOO:
-    """The product of two BCOO arrays as one.
+    """The product of two BCOO arrays, as a BCOO array.
 
     Raises NotImplementedError for dense dimensions, and for axes of kinds that do not fit;
-    ValueError, TypeError as `_Axes` and `contraction`.
+    ValueError and TypeError where `_Axes` and `contraction` raise them.
     """
     numbers = as_numbers(dimension_numbers)
     c = contraction("bcoo_dot_general", lhs.shape, rhs.shape, numbers)

@@ -40,7 +40,7 @@ DENSE_RESULT = (
 
 
 def on_arrays(f: Callable[..., object]) -> Rule:
-    """A rule, of a function of arrays."""
+    """A rule for sparse values, made of a function of arrays."""
 
     @functools.wraps(f)
     def rule(

@@ -140,7 +140,7 @@ def spvalue_of(spenv: SparsifyEnv, x: Any) -> SparsifyValue:
 
 
 def array_of(spenv: SparsifyEnv, spvalue: SparsifyValue) -> Any:
-    """A value as an array."""
+    """The array, sparse or dense, that a value of the environment stands for."""
     if spvalue.is_dense():
         return spenv.data(spvalue)
     flags = {

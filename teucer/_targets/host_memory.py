@@ -17,7 +17,7 @@ from collections.abc import Iterator
 _MXFAST, _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = 1, -1, -2, -3
 _LARGEST = 1 << 25  # the greatest threshold that glibc takes
 _MOST = (1 << 31) - 1  # mallopt takes an int
-_PAD = 1 << 27  # twice a thread's heap: one is unmapped if so much is free before it
+_PAD = 1 << 27  # twice a thread's heap: malloc unmaps a heap if this much is free before it
 _QUICK = 16 * ctypes.sizeof(
     ctypes.c_void_p
 )  # blocks of up to so many bytes go to malloc's quick lists by default

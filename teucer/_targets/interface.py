@@ -131,7 +131,8 @@ class Target:
         return cut(jaxpr, FORCED_LIMITS)
 
     def decisions(self) -> str:
-        """The numbers that this process decides by, where processes may differ."""
+        """The constants that this process decides by, as text, if another process may have others.
+        Otherwise empty."""
         return ""
 
     @property

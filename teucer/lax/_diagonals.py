@@ -222,7 +222,7 @@ def _reshape(trace: _Diagonals, args: tuple[Any, ...], params: Params) -> Any:
 
 @_rules.define(_structure.transpose_p)
 def _transpose(trace: _Diagonals, args: tuple[Any, ...], params: Params) -> Any:
-    """The axis of the basis may move; the others keep their order."""
+    """Transpose a diagonal. The axis of the basis may move if the other axes keep their order."""
     (x,), permutation = args, params["permutation"]
     if not trace.is_own(x):
         return None

@@ -134,12 +134,12 @@ class Fft(Linear):
     ) -> Any:
         (ct,) = cts
         if fft_type in (FftType.FFT, FftType.IFFT):
-            # Their matrices are symmetric.
+            # The matrices of these transforms are symmetric.
             return self.call(ct, fft_type=fft_type, fft_lengths=fft_lengths)
         n = fft_lengths[-1]
         if fft_type == FftType.RFFT:
-            # It keeps half of a transform of real numbers: the transpose fills up with zeros,
-            # transforms, drops imaginary parts.
+            # RFFT keeps half of a transform of real numbers. So the transpose fills up with zeros,
+            # transforms, and drops imaginary parts.
             aval = typeof(ct)
             widths = ((0, 0, 0),) * (aval.ndim - 1) + ((0, n - aval.shape[-1], 0),)
             full = pad(ct, number(0, aval.dtype), widths)

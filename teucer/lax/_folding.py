@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, Atom, DTypeLike, HostArray
 
 
-# As a unit: the number all of whose bits are set.
+# The integer of which all bits are set: the unit of `and`.
 ALL_BITS = -1
 
 

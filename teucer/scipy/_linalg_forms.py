@@ -231,7 +231,7 @@ def _to_triangle(block: Any) -> Any:
         jnp.where(is_triangle, one, x) for one, x in ((1.0, a), (0.0, b), (0.0, c), (-1.0, d))
     )
     half = 0.5 * (a - d)
-    # The eigenvalue less d; of a conjugate pair the value with the positive imaginary part.
+    # The eigenvalue minus d. Of a conjugate pair, take the eigenvalue with positive imaginary part.
     shift = half + jnp.sqrt(half * half + b * c)
     r = as_complex(jnp.sqrt(jnp.abs(shift) ** 2 + jnp.abs(c) ** 2))
     cosine, sine = shift / r, c / r

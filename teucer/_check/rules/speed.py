@@ -14,7 +14,7 @@ from teucer._derived.liveness import bytes_of, peak_of, size_text
 
 _LARGE = 4 << 20  # bytes of a constant
 _REPEATED = 32  # steps of a Python loop
-_EQUATIONS = 256  # of them in all
+_EQUATIONS = 256  # equations that the steps of such a loop make in all
 _CALLBACKS = {"io_callback", "pure_callback", "debug_callback", "debug_print", "callback"}
 
 

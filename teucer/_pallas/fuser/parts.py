@@ -120,7 +120,7 @@ class Numbers:
         self.found: dict[int, Any] = {}
 
     def of(self, start: int) -> Any:
-        """The number of a block."""
+        """The number of the block at which a part starts."""
         if isinstance(start, int):
             return start
         if isinstance(start, Number):

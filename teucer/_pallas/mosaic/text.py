@@ -327,8 +327,8 @@ class Writer:
         return self._narrowed(out, dtype)
 
     def _within(self, x: Value, dtype: Any) -> Value:
-        """Floats moved to the range of an integer dtype, as conversions of XLA do; those of signed
-        ones of 32 bits do so themselves."""
+        """Floats clamped to the range of an integer dtype, as XLA's conversions clamp. Mosaic's
+        conversions to int32 clamp by themselves."""
         size, signed = bits(dtype), is_signed(dtype)
         if signed and size == bits(I32):
             return x

@@ -202,7 +202,7 @@ class ByBits(Primitive):
         return (self.write(ctx, self.primitive, *xs, **params),)
 
 
-_made = functools.cache(ByBits)  # equal equations are to have one primitive
+_made = functools.cache(ByBits)  # cached, so that equal equations have one primitive
 
 
 # Comparisons

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Axes of the left and of the right operand, which go together.
 Pairs: TypeAlias = "tuple[Axes, Axes]"
-# The axes that are summed over, and those of the batch.
+# The axes that are summed over, and the axes of the batch.
 Numbers: TypeAlias = "tuple[Pairs, Pairs]"
 # Stands for an operand where only its type is needed: a value, or its type.
 Operand: TypeAlias = "Value | ShapedArray"

@@ -227,7 +227,8 @@ class _Passes:
                 digit = self._digit(key, at, shift)
                 place = self._plus(self._at(counts, digit), -1)
                 counts = self._put(counts, place, digit)
-                # Read again from what was written, or XLA copies the counts to read them before.
+                # Read the count from the written array. If it were read before the write, XLA would
+                # copy all counts.
                 to = self._sum(base, self._at(counts, digit))
                 moved = [
                     self._put(out, self._at(x, at), to) for out, x in zip(outs, arrays, strict=True)

@@ -79,7 +79,7 @@ class CPU(Target):
         if mode == "force" or has_more(
             jaxpr, costs.saved
         ):  # a smaller one keeps the functions that its user sees in it
-            from teucer._targets.outlining.outline import outlined  # small programs do without
+            from teucer._targets.outlining.outline import outlined  # not loaded for small programs
 
             jaxpr = outlined(jaxpr, costs)
         jaxpr = by_rows(by_reciprocals(keep_expensive(jaxpr, found)))

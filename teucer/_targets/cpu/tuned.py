@@ -24,7 +24,7 @@ COMMITTED = "committed"  # the option's word for no file
 
 
 def current() -> Thresholds:
-    """The break-even points of the rates that hold in this process."""
+    """The break-even points for this process, from the rates that its options choose."""
     chosen = config.rates.value
     if chosen == COMMITTED or processes.state.client is not None:
         return committed()

@@ -180,8 +180,8 @@ class Roller:
 
 
 class _Range(NamedTuple):
-    """Elements of a stacked array: `size` of them from `start` on, met in the direction of
-    `step`."""
+    """A range of elements of the stacked array `whole`: `size` elements from `start` on, in the
+    direction of `step`."""
 
     whole: Var
     start: int

@@ -297,7 +297,7 @@ class Cond(Primitive):
         return (params["branches"][int(index.val)], rest) if type(index) is Literal else None
 
     def forward(self, eqn: Eqn) -> Any:
-        """A result that every branch takes from the same operand."""
+        """For each result the operand that every branch returns as it, or None."""
         return eqn, [
             None if i is None else eqn.invars[1 + i] for i in _handed_on(eqn.params["branches"])
         ]

@@ -430,7 +430,8 @@ while_p = While()
 
 
 def _ignoring(cond: ClosedJaxpr, extra: Sequence[Any]) -> ClosedJaxpr:
-    """The condition on a carry with more components, which it does not look at."""
+    """The condition as a function of a longer carry. It ignores the additional components,
+    `extra`."""
     if not extra:
         return cond
     return cond.kept(
@@ -561,7 +562,7 @@ def run_while(
     cond = stage_body(cond_fun, "while_cond", in_tree, in_avals)
     _check_cond(cond_fun, cond)
     vma = cond.jaxpr.out_avals[0].vma
-    if any(vma - a.vma for a in in_avals):  # devices may take different numbers of steps
+    if any(vma - a.vma for a in in_avals):  # devices may differ in their number of steps
         flat = [array_ops.vary(x, vma) for x in carry]
         return run_while(
             cond_fun, body_fun, flat, tree, avals_of(what, flat), name, call=call, what=what

@@ -180,8 +180,8 @@ eigh_p = Eigh()
 def _by_rotations(ctx: Context, x: Value, values: ShapedArray, lower: bool) -> Any:
     """By the compiler's Jacobi rotations. NaN makes all NaN: they leave it where it is."""
     (whole,) = ctx.trace(lambda x: (matrices.hermitian(x, lower=lower),), x)
-    # The lower triangle is read, eigenvalues are sorted, a hundred sweeps are the most. They end
-    # where the sum of squares off the diagonal is so small a part of that on it.
+    # The options: read the lower triangle, sort the eigenvalues, at most 100 sweeps. Sweeps end
+    # when the sum of squares off the diagonal is at most `enough` times the sum on it.
     enough = float(dtypes.finfo(values.dtype).eps)
     v, w = _lapack.built_in(
         ctx, "syevd", [whole], [x.aval.strengthen(), values], f'"1,1,100,{enough}"'

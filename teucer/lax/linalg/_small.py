@@ -188,7 +188,8 @@ def _eliminated(a: Array, b: Array) -> Any:
 def _substituted(
     a: Sequence[Sequence[Any]], b: Sequence[Any], *, backwards: bool, unit: bool = False
 ) -> Any:
-    """The rows of the solution of a triangular system: of elements, and of rows."""
+    """Solve a triangular system by substitution; the rows of the solution. a: its elements. b: the
+    rows of the right side."""
     n = len(b)
     found: dict[int, Any] = {}
     for i in reversed(range(n)) if backwards else range(n):
