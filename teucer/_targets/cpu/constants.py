@@ -106,12 +106,16 @@ class Factors(NamedTuple):
     """Factors of the ratios in `rates.thresholds`, for quantities that the rates lack. Fitted so
     that the committed rates give what was measured on whole programs: corpus.md, "The cost model".
 
-    short: the function's share of a call's compilation. function: of a function's, the equations
-    that a few calls spare. copied: equations that make each of them take a quarter longer.
-    carried: times as long as the dispatch of a piece, but for `MARGIN`. fused: loops that a call
-    makes more. saved: the shortest functions. steps: of a loop, the calls in its place. stacked:
-    bytes copied, of those that calls take as long for. expensive: of what is computed once, the
-    call, but for `MARGIN`. long: bytes of a number, written once and read twice.
+    short: the least function, against the compilation of a call. function: the equations that few
+    calls must spare, against the compilation of a function. copied: the equations from which each
+    takes a quarter longer, against `Rates.length`. carried: the time of a pass over the operands
+    and results of a function, against the dispatch of a piece; divided by `MARGIN`. fused: the
+    least function that is one loop, against the compilation of a loop. saved: the least number of
+    equations that calls save, against `short`. steps: the least number of calls that become a
+    loop, against the compilation of the loop. stacked: the time to copy what a loop stacks in a
+    step, against a call. expensive: the time of a value that is computed once, against a call;
+    divided by `MARGIN`. long: bytes that each element of a loop's result moves: a number of four
+    bytes is written once and read twice.
     """
 
     short: float
@@ -301,27 +305,27 @@ class JoinedRates(NamedTuple):
 
 
 JOINED_RATES = JoinedRates(kernel=0.8, loop=0.2, function=0.3)
-# Bytes that an equation reads and writes, at most, and its operands.
+# The most bytes that an equation of a joined loop reads and writes, and the most operands it has.
 JOINED_MOST, JOINED_OPERANDS = 1 << 16, 8
-# Loops of a kernel, at most.
+# The most loops of a kernel.
 JOINED_LOOPS = 20
-# Steps from which the body of a loop has no regions.
+# In loops of at least this many steps the body has no regions.
 JOINED_STEPS = 16
-# Elements that are reduced, at most: YNNPACK reduces more, which is a kernel of its own.
+# The most elements that are reduced in a joined loop. YNNPACK reduces more, in a kernel of its own.
 REDUCED_MOST = 2048
-# Elements from which XLA has YNNPACK reduce by maximum and minimum.
+# XLA has YNNPACK reduce by maximum and minimum if at least this many elements are reduced.
 EXTREME_LEAST = 4096
 # Parts of an array that are compared element by element at once. XLA computes an operand again for
 # each of up to 15 parts; with more it computes the operand once.
 EXTREME_PARTS = 16
-# Elements of a part that lie side by side, at least, and of a row that is reduced as it is, at
-# most: XLA makes windows of longer ones.
+# The least elements of a part that lie side by side, and the most elements of a row that is reduced
+# as it is: XLA makes windows of longer rows.
 EXTREME_LANES, EXTREME_ROW = 16, 32
 
 # --- What is computed again (docs/remat.md) -------------------------------------------------------
 
-# Bytes that a checkpoint computes again, from which it is a call (`Target.again_as_calls`): where
-# memory is worth saving, a call costs nothing.
+# A checkpoint that computes at least this many bytes again is a call (`Target.again_as_calls`).
+# Where memory is worth saving, the time of a call does not matter.
 AGAIN_LEAST = 1 << 16
-# Operations of a large matrix product in a second: two cores of the machine of `COMMITTED`.
+# Operations of a large matrix product in a second, on two cores of the machine of `COMMITTED`.
 PRODUCTS = 6e10

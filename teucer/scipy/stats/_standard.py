@@ -52,8 +52,8 @@ class Continuous:
     whole: whether the formulas hold for all numbers, infinite ones included.
     inner: a point of the support: functions are evaluated there for points outside, so that
     derivatives are 0 and not nan.
-    logpdf, cdf, logcdf, sf, logsf: functions of z and the shape parameters; ppf, isf of a
-    probability q and these.
+    logpdf, cdf, logcdf, sf, logsf: functions of z and the shape parameters. ppf, isf: functions of
+    a probability q and the shape parameters.
     valid: where shape parameters are valid, by default where all are positive;
     elsewhere results are nan, as for a scale that is not positive.
     analytic: whether the formulas hold for complex numbers; else these are refused.
@@ -156,8 +156,8 @@ class Discrete:
 
     shapes, example, shown: as of `Continuous`. low, high: the least and the greatest integer, None
     where there is none.
-    logpmf, cdf, sf: functions of k and the shape parameters. logsf: another, or the logarithm of sf
-    does. ppf: of a probability q and these.
+    logpmf, cdf, sf, logsf: functions of k and the shape parameters; without logsf it is the
+    logarithm of sf. ppf: a function of a probability q and the shape parameters.
     valid: where shape parameters are valid; elsewhere results are nan.
     """
 
