@@ -220,7 +220,8 @@ class OnLow(NamedTuple):
         return [*self.low.jaxpr.consts, *taken_apart(args, self.avals).low]
 
     def raised(self, outs: Sequence[Value], args: Sequence[Value]) -> list[Any]:
-        """The high results. Arguments that change get their new states."""
+        """The high results, from the results of the low program. Arguments that change get their
+        new states."""
         return list(self.low.raised(outs, args))
 
 

@@ -63,7 +63,7 @@ def scalar(name: str, value: float, **about: object) -> None:
 
 
 def span(name: str, start: float, end: float, **about: object) -> None:
-    """Tell when something began and ended, in seconds since 1970."""
+    """Tell the listeners when something began and ended, in seconds since 1970."""
     for listener in _listeners.get("span", ()):
         listener(name, start, end, **about)
 

@@ -1,1 +1,2 @@
-"""Private parts of single modules of `experimental`."""
+"""The private parts of public modules of `experimental`, for modules that need no package of their
+own."""

@@ -50,7 +50,7 @@ NAMES: dict[str, dict[str, str]] = {
     "jax.scipy.special": {_HERE: "sph_harm"},
     "jax.sharding": {"jax.sharding": "AxisTypes=AxisType use_mesh=set_mesh"},
 }
-# Modules, with their replacements.
+# The removed modules, each with its replacement.
 MODULES = {
     "jax.extend.ffi": "jax.ffi",
     "jax.lib.xla_bridge": "jax._src.xla_bridge",

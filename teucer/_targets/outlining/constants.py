@@ -16,15 +16,14 @@ from teucer._targets.outlining.bytes import carried
 class Costs(NamedTuple):
     """When a repeat is outlined: break-even points (of the CPU: `_targets.cpu.rates`).
 
-    short: equations that a function has at least, if XLA does not fuse all of them into one loop.
-    fused: the same, if it does: then each call costs another pass over memory.
-    saved: equations fewer in the program, at least. few, saved_by_few: the same for so few
-    instances or fewer: only from there on XLA's work grows faster than the depth, and calls cost
-    copies.
+    short: the least equations of a function, if XLA does not fuse all of them into one loop. fused:
+    the least equations if XLA does: then each call costs another pass over memory.
+    saved: the least equations that a function takes out of the program. saved_by_few: the same for
+    at most `few` instances. There XLA's work grows no faster than the depth, and calls cost copies.
     separated, carried: programs with an equation in so many at which fusion ends (`Cost.separates`)
         get loops, and functions that take and give so many bytes, which are executables of their
         own (`pieces`).
-    many: periods of a run from which on the equations left over at its ends cost little.
+    many: in a run of at least this many periods the equations left over at its ends cost little.
     steps, stacked: calls that follow one another become a loop if they are as many, and if the loop
         need not stack more than so many bytes a step.
     """
