@@ -290,3 +290,10 @@ def test_checked_calls_are_told_the_same(told):
     for text in ('group = "a"', 'group = "b"'):
         assert (text in found) == (text in expected)
     assert "xla_metadata =" not in found
+
+
+@pytest.mark.parametrize("kind", ["device_host", "tpu_sparsecore", None])
+def test_interpreters_may_ask_where_an_equation_computes(kind):
+    f = jnp.sin if kind is None else compute_on(kind)(jnp.sin)
+    (eqn,) = jax.make_jaxpr(f)(1.0).eqns
+    assert eqn.ctx.compute_type == kind

@@ -84,6 +84,12 @@ class EqnContext(NamedTuple):
     xla_metadata: dict[str, str]
 
     @property
+    def compute_type(self) -> str | None:
+        """Where `compute_on` lets it run, as interpreters written for JAX ask."""
+        said = self.xla_metadata.get("_xla_compute_type")
+        return {"host": "device_host", "sparse": "tpu_sparsecore"}.get(said or "", said)
+
+    @property
     def manager(self) -> AbstractContextManager[None]:
         return tagged(self.xla_metadata)
 
