@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from teucer._advice.guarding import guarded
 from teucer._core.reference_types import RefType
 from teucer._core.trace import Tracer
 from teucer._core.types import Aval, Zero, register_aval_of
@@ -128,7 +129,7 @@ def _asks(name: str, of_array: Any) -> property:
     def member(x: Any) -> Any:
         return member_of(x, name) if _states(x.aval) else of_array.__get__(x, type(x))
 
-    return property(member, doc=of_array.__doc__)
+    return property(guarded(member), doc=of_array.__doc__)
 
 
 def _asks_operator(name: str, operator: str, of_array: Any) -> Any:
@@ -140,7 +141,7 @@ def _asks_operator(name: str, operator: str, of_array: Any) -> Any:
         return of_array(x, *args)
 
     member.__name__ = operator
-    return member
+    return guarded(member)
 
 
 # --- Types ----------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ MUL_A, MUL_B = 0xCD9E8D57, 0xD2511F53
 def mul32_hi_lo(x: Array, y: Array) -> tuple[Array, Array]:
     """The high and the low 32 bits of a product, by products of 16 bits, uint32 each.
 
-    >>> [int(word) for word in mul32_hi_lo(np.uint32(2**31), np.uint32(6))]
+    >>> [int(word) for word in mul32_hi_lo(jnp.uint32(2**31), jnp.uint32(6))]
     [3, 0]
     """
     half, low = np.uint32(16), np.uint32(0xFFFF)
