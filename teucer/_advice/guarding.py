@@ -153,7 +153,7 @@ def _handler(const: int) -> tuple[bytes, int]:
 
 
 def _bytes(name: str, argument: int) -> bytes:
-    """An instruction, with what widens its argument and the room that the interpreter keeps."""
+    """An instruction: prefixes for a large argument, the code, and its empty inline caches."""
     op = dis.opmap[name]
     wide = b"".join(
         bytes((dis.EXTENDED_ARG, argument >> shift & 255))

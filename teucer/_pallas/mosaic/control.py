@@ -9,9 +9,9 @@ import numpy as np
 
 from teucer import lax
 from teucer._core import structure
-from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal
+from teucer._core.jaxpr import ClosedJaxpr, Eqn
 from teucer._derived.remat import name_p
-from teucer._pallas import accesses, debugging
+from teucer._pallas import accesses, counting, debugging
 from teucer._pallas.mosaic import memory
 from teucer._pallas.mosaic.spaces import space_of
 from teucer._pallas.mosaic.table import MOSAIC, run
@@ -32,6 +32,10 @@ def _same(w: Writer, eqn: Eqn, x: Value) -> Any:
 
 
 # --- Conditions and loops -----------------------------------------------------------------------
+
+
+def _counts(dtype: np.dtype[Any]) -> bool:
+    return bool(dtype == I32)
 
 
 def _carried(w: Writer, x: Value) -> Value:
@@ -154,7 +158,7 @@ def _scan(w: Writer, eqn: Eqn, loop: structure.Loop) -> Any:
             "a scan over arrays, or one that stacks results",
             "Loop over places: jax.lax.fori_loop, with ref[i] in its body.",
         )
-    counter = _counter(body, m)
+    counter = counting.counter(body, m, _counts)
     first = start[counter].bounds if counter is not None else None
     if counter is not None and (first is None or first[0] != first[1]):
         counter = None
@@ -186,32 +190,10 @@ def _scan(w: Writer, eqn: Eqn, loop: structure.Loop) -> Any:
     return outs
 
 
-def _counter(body: ClosedJaxpr, m: int) -> int | None:
-    """The number of the carried value that is one more each time, as `fori_loop` makes them; None
-    without one."""
-    jaxpr = body.jaxpr
-    made = {eqn.outvars[0]: eqn for eqn in jaxpr.eqns if eqn.primitive is lax.add_p}
-    for k, (v, out) in enumerate(zip(jaxpr.invars[m:], jaxpr.outvars, strict=False)):
-        eqn = made.get(out)
-        if (
-            eqn is not None
-            and eqn.invars[0] is v
-            and _is_one(eqn.invars[1])
-            and v.aval.shape == ()
-            and v.aval.dtype == I32
-        ):
-            return k
-    return None
-
-
-def _is_one(atom: Any) -> bool:
-    return type(atom) is Literal and np.ndim(atom.val) == 0 and atom.val == 1
-
-
 def _while(w: Writer, loop: structure.Loop) -> Any:
     cond: Any = loop.condition
     cond_consts, body, consts, start = loop.condition_consts, loop.body, loop.consts, loop.carry
-    bounded = _bounded(cond, body, len(cond_consts), len(consts))
+    bounded = counting.bounded(cond, body, len(cond_consts), len(consts), _counts)
     if bounded is not None:
         return _counted(w, body, bounded, consts, start)
     dtypes = [x.dtype for x in start]
@@ -235,24 +217,6 @@ def _while(w: Writer, loop: structure.Loop) -> Any:
     w.line("}")
     found = _results(name, plain)
     return [_back(w, x, d) for x, d in zip(found, dtypes, strict=True)]
-
-
-def _bounded(cond: ClosedJaxpr, body: ClosedJaxpr, k: int, m: int) -> tuple[int, int] | None:
-    """For a loop while i < n, where i is one more each time and n stays as it is: the numbers of i
-    and n in the carry."""
-    jaxpr = cond.jaxpr
-    if (
-        k
-        or len(jaxpr.eqns) != 1
-        or jaxpr.eqns[0].primitive is not lax.lt_p
-        or jaxpr.outvars[0] is not jaxpr.eqns[0].outvars[0]
-    ):
-        return None
-    i, n = (jaxpr.invars.index(v) if v in jaxpr.invars else -1 for v in jaxpr.eqns[0].invars)
-    inner = body.jaxpr
-    if i < 0 or n < 0 or _counter(body, m) != i or inner.outvars[n] is not inner.invars[m + n]:
-        return None
-    return i, n
 
 
 def _counted(
